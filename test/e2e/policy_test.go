@@ -19,6 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
@@ -122,7 +124,100 @@ func TestNodesOfOthers(t *testing.T) {
 	}
 }
 
-// TestPoliciesAreGone: windows-controller says so, with the rights that it has, and nothing comes of its
+// TestRevisionsOfOthers: whoever takes windows-controller over does not change what the pods of a workload are made from.
+func TestRevisionsOfOthers(t *testing.T) {
+	t.Parallel()
+	const refused = "windows-controller makes, changes and deletes no ControllerRevisions but those that a WindowsNodePool controls"
+	ns := newNamespace(t)
+	theirs, ours := sys.Kube.AppsV1().ControllerRevisions(ns), asController(t, sys).AppsV1().ControllerRevisions(ns)
+	// Their owners exist, or the garbage collector would delete them.
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	pool.Spec.Source.Instances = &v1alpha1.InstancesSource{}
+	pool, err := sys.Windows.WindowsV1alpha1().WindowsNodePools(ns).Create(t.Context(), pool, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := sys.Kube.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "w"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	controlledBy := func(name string, owner metav1.Object, of schema.GroupVersionKind) *appsv1.ControllerRevision {
+		return &appsv1.ControllerRevision{Revision: 1, Data: runtime.RawExtension{Raw: []byte("{}")}, ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, of)}}}
+	}
+	ofPool := controlledBy("of-pool", pool, v1alpha1.SchemeGroupVersion.WithKind("WindowsNodePool"))
+	ofWorkload := controlledBy("of-workload", other, corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	eventually(t, "the policy is in force", func() error {
+		if _, err := ours.Create(t.Context(), ofWorkload, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	_, err = ours.Create(t.Context(), ofWorkload, metav1.CreateOptions{})
+	mustBeRefused(t, "making one of a workload", err, refused)
+	ofNobody := ofWorkload.DeepCopy()
+	ofNobody.OwnerReferences = nil
+	_, err = ours.Create(t.Context(), ofNobody, metav1.CreateOptions{})
+	mustBeRefused(t, "making one of nobody, which a workload would take", err, refused)
+	ofNobody.OwnerReferences = ofPool.DeepCopy().OwnerReferences
+	ofNobody.OwnerReferences[0].Controller = nil
+	_, err = ours.Create(t.Context(), ofNobody, metav1.CreateOptions{})
+	mustBeRefused(t, "making one that a pool owns and does not control", err, refused)
+
+	made, err := theirs.Create(t.Context(), ofWorkload, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("somebody else is concerned: %v", err)
+	}
+	taken := made.DeepCopy()
+	taken.OwnerReferences = ofPool.OwnerReferences
+	_, err = ours.Update(t.Context(), taken, metav1.UpdateOptions{})
+	mustBeRefused(t, "taking one of a workload", err, refused)
+	mustBeRefused(t, "deleting one of a workload", ours.Delete(t.Context(), made.Name, metav1.DeleteOptions{}), refused)
+
+	kept, err := ours.Create(t.Context(), ofPool, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := kept.DeepCopy()
+	given.OwnerReferences = ofWorkload.OwnerReferences
+	_, err = ours.Update(t.Context(), given, metav1.UpdateOptions{})
+	mustBeRefused(t, "giving one to a workload", err, refused)
+	kept.Revision++
+	if _, err := ours.Update(t.Context(), kept, metav1.UpdateOptions{}); err != nil {
+		t.Error(err)
+	}
+	if err := ours.Delete(t.Context(), kept.Name, metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSecretsOfOthers: whoever takes windows-controller over has the cluster make no token of another account for it.
+func TestSecretsOfOthers(t *testing.T) {
+	t.Parallel()
+	const refused = "windows-controller writes no Secrets but windows-digest-key, windows-keys-in-use and windows-user-data, of type Opaque"
+	theirs, ours := sys.Kube.CoreV1().Secrets(system.Namespace), asController(t, sys).CoreV1().Secrets(system.Namespace)
+	named := func(name string, kind corev1.SecretType) *corev1.Secret {
+		return &corev1.Secret{Type: kind, ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{corev1.ServiceAccountNameKey: "windows-apiserver"}}}
+	}
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	eventually(t, "the policy is in force", func() error {
+		if _, err := ours.Create(t.Context(), named("e2e-other", ""), dryRun); err == nil {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	_, err := ours.Create(t.Context(), named("windows-keys-in-use", corev1.SecretTypeServiceAccountToken), dryRun)
+	mustBeRefused(t, "making a token", err, refused)
+	_, err = ours.Create(t.Context(), named("e2e-other", ""), dryRun)
+	mustBeRefused(t, "making a Secret that is none of its own", err, refused)
+	if _, err := ours.Create(t.Context(), named("windows-user-data", ""), dryRun); err != nil {
+		t.Errorf("making one of its own: %v", err)
+	}
+	if _, err := theirs.Create(t.Context(), named("e2e-other", ""), dryRun); err != nil {
+		t.Errorf("somebody else is concerned: %v", err)
+	}
+}
+
+// TestPoliciesAreGone: windows-controller says so of each, with the rights that it has, and nothing comes of its
 // tries.
 func TestPoliciesAreGone(t *testing.T) {
 	t.Parallel()
@@ -132,9 +227,11 @@ func TestPoliciesAreGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const name = "windows-controller-nodes"
-	if err := s.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+	names := []string{"windows-controller-nodes", "windows-controller-revisions", "windows-controller-secrets"}
+	for _, name := range names {
+		if err := s.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	eventually(t, "the policy is not in force any more", func() error {
 		return asController(t, s).CoreV1().Nodes().Delete(t.Context(), node.Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
@@ -147,8 +244,10 @@ func TestPoliciesAreGone(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, name) }) {
-			return fmt.Errorf("there are %d events", len(events.Items))
+		for _, name := range names {
+			if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, name) }) {
+				return fmt.Errorf("of %d events none is about %s", len(events.Items), name)
+			}
 		}
 		return nil
 	})
@@ -162,15 +261,24 @@ func TestPoliciesAreGone(t *testing.T) {
 func TestPoliciesAreUnderstood(t *testing.T) {
 	t.Parallel()
 	eventually(t, "it is checked", func() error {
-		policy, err := sys.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), "windows-controller-nodes", metav1.GetOptions{})
+		policies, err := sys.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
-		if policy.Status.TypeChecking == nil || policy.Status.ObservedGeneration != policy.Generation {
-			return errors.New("it is not")
+		ours := 0
+		for _, policy := range policies.Items {
+			if !strings.HasPrefix(policy.Name, "windows-controller-") {
+				continue
+			}
+			if ours++; policy.Status.TypeChecking == nil || policy.Status.ObservedGeneration != policy.Generation {
+				return fmt.Errorf("%s is not", policy.Name)
+			}
+			for _, warning := range policy.Status.TypeChecking.ExpressionWarnings {
+				t.Errorf("%s: %s: %s", policy.Name, warning.FieldRef, warning.Warning)
+			}
 		}
-		for _, warning := range policy.Status.TypeChecking.ExpressionWarnings {
-			t.Errorf("%s: %s", warning.FieldRef, warning.Warning)
+		if ours < 3 {
+			return fmt.Errorf("there are %d", ours)
 		}
 		return nil
 	})

@@ -16,9 +16,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
@@ -90,6 +92,8 @@ func newChecker(nodes client.Reader, o Options) *checker {
 	}, []string{"policy"})
 	c.policies = []*policy{
 		{name: "windows-controller-nodes", confines: "change and delete any Node", try: c.patchNode},
+		{name: "windows-controller-revisions", confines: "change what the pods of any StatefulSet are made from", try: c.createRevision},
+		{name: "windows-controller-secrets", confines: "make Secrets with the token of any account of its namespace", try: c.createSecret},
 	}
 	return c
 }
@@ -158,4 +162,21 @@ func (c *checker) patchNode(ctx context.Context) error {
 		}
 	}
 	return errNothingToTry
+}
+
+// nameOfTries is the name of objects that are only tried to be made.
+const nameOfTries = "windows-policy-check"
+
+// createRevision requests a ControllerRevision of no pool.
+func (c *checker) createRevision(ctx context.Context) error {
+	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: nameOfTries}, Revision: 1, Data: runtime.RawExtension{Raw: []byte("{}")}}
+	_, err := c.Kube.AppsV1().ControllerRevisions(c.Namespace).Create(ctx, revision, metav1.CreateOptions{DryRun: dryRun})
+	return err
+}
+
+// createSecret requests a Secret of another type than those that the controller makes.
+func (c *checker) createSecret(ctx context.Context) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: nameOfTries}, Type: "windows.openshift.io/policy-check"}
+	_, err := c.Kube.CoreV1().Secrets(c.Namespace).Create(ctx, secret, metav1.CreateOptions{DryRun: dryRun})
+	return err
 }

@@ -6,6 +6,7 @@ package policies
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,9 @@ import (
 
 const nodes = "windows-controller-nodes"
 
+// others are the policies that refuse, unless a test says otherwise, by what they are tried on.
+var others = map[string]string{"controllerrevisions": "windows-controller-revisions", "secrets": "windows-controller-secrets"}
+
 // bench is a checker and a cluster, which refuses what answers say.
 type bench struct {
 	mu       sync.Mutex
@@ -43,16 +47,23 @@ func start(t *testing.T, b *bench, list ...runtime.Object) {
 	kube := fake.NewClientset()
 	kube.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		var dryRun []string
-		if a, ok := action.(clienttesting.PatchActionImpl); ok {
+		switch a := action.(type) {
+		case clienttesting.PatchActionImpl:
 			dryRun = a.PatchOptions.DryRun
+		case clienttesting.CreateActionImpl:
+			dryRun = a.CreateOptions.DryRun
 		}
 		if diff := cmp.Diff([]string{metav1.DryRunAll}, dryRun); diff != "" {
 			t.Errorf("%s %s is no dry run", action.GetVerb(), action.GetResource().Resource)
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.requests = append(b.requests, action.GetVerb()+" "+action.GetResource().Resource)
-		return true, nil, b.answers[action.GetResource().Resource]
+		resource := action.GetResource().Resource
+		b.requests = append(b.requests, action.GetVerb()+" "+resource)
+		if err, said := b.answers[resource]; said || others[resource] == "" {
+			return true, nil, err
+		}
+		return true, nil, refused(resource, others[resource])
 	})
 	b.events, b.registry = record.NewFakeRecorder(100), prometheus.NewRegistry()
 	c := newChecker(clientfake.NewClientBuilder().WithRuntimeObjects(list...).Build(), Options{
@@ -110,8 +121,31 @@ func node(name, system string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{OperatingSystem: system}}}
 }
 
-func forbidden(resource string) error {
-	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "x", errors.New("ValidatingAdmissionPolicy '"+nodes+"' with binding '"+nodes+"' denied request"))
+func forbidden(resource string) error { return refused(resource, nodes) }
+
+func refused(resource, policy string) error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "x", errors.New("ValidatingAdmissionPolicy '"+policy+"' with binding '"+policy+"' denied request"))
+}
+
+// TestEachPolicy: one that is gone is told of, and the others are not.
+func TestEachPolicy(t *testing.T) {
+	for resource, policy := range others {
+		synctest.Test(t, func(t *testing.T) {
+			b := &bench{answers: map[string]error{"nodes": forbidden("nodes"), resource: nil}}
+			start(t, b, node("linux", "linux"))
+			synctest.Wait()
+			time.Sleep(secondTry) //nolint:forbidigo // the time of the bubble
+			synctest.Wait()
+			want := map[string]float64{nodes: 1, "windows-controller-revisions": 1, "windows-controller-secrets": 1}
+			want[policy] = 0
+			if diff := cmp.Diff(want, b.enforced(t)); diff != "" {
+				t.Errorf("without %s (-want +got)\n%s", policy, diff)
+			}
+			if got := b.told(); len(got) != 1 || !strings.Contains(got[0], policy) {
+				t.Errorf("events: %q", got)
+			}
+		})
+	}
 }
 
 func TestEnforced(t *testing.T) {
@@ -134,12 +168,14 @@ func TestEnforced(t *testing.T) {
 				b := &bench{answers: test.answers}
 				start(t, b, test.nodes...)
 				synctest.Wait()
-				if got := b.requested(); got != test.requests {
+				if got, want := b.requested(), strings.TrimPrefix(test.requests+",create controllerrevisions,create secrets", ","); got != want {
 					t.Errorf("it asks for %s", got)
 				}
 				time.Sleep(secondTry) //nolint:forbidigo // the time of the bubble
 				synctest.Wait()
-				if diff := cmp.Diff(test.want, b.enforced(t)); diff != "" {
+				got := b.enforced(t)
+				maps.DeleteFunc(got, func(policy string, value float64) bool { return policy != nodes && value == 1 })
+				if diff := cmp.Diff(test.want, got); diff != "" {
 					t.Errorf("the metric (-want +got)\n%s", diff)
 				}
 				if got := b.told(); len(got) != test.told || test.told > 0 && !strings.Contains(got[0], "Warning PolicyNotEnforced ") {
@@ -184,8 +220,8 @@ func TestChanges(t *testing.T) {
 		b.answer("nodes", apierrors.NewServiceUnavailable("later"))
 		time.Sleep(interval) //nolint:forbidigo // likewise
 		synctest.Wait()
-		if got := b.enforced(t); len(got) > 0 {
-			t.Errorf("not known: %v", got)
+		if value, known := b.enforced(t)[nodes]; known {
+			t.Errorf("not known: %v", value)
 		}
 	})
 }
