@@ -23,14 +23,17 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
+// noQuestion is what --yes means where nothing but -A is asked about.
+const noQuestion = "Do not ask before -A without --pool or a selector, nor before -A --pool where several namespaces have a pool of that name"
+
 // beCareful makes the command end with the first host that fails, and ask before it disturbs all hosts of a cluster, or several
 // without waiting for any of them. A dry run disturbs none.
 func (a *action) beCareful(e *env, cmd *cobra.Command, verb string) {
-	usage := "Do not ask before -A without --pool or a selector, nor before several hosts with --wait=false."
+	usage := noQuestion + ", nor before several hosts with --wait=false"
 	if a.overwrites {
-		usage = "Do not ask before -A without --pool or a selector, nor before several hosts with --wait=false, nor before selected hosts that wait for a confirmation."
+		usage += ", nor before selected hosts that wait for a confirmation"
 	}
-	cmd.Flags().BoolVar(&a.yes, "yes", false, usage)
+	cmd.Flags().BoolVar(&a.yes, "yes", false, usage+".")
 	a.goOn = func(left []target) string { return goOn(cmd, left) }
 	if a.repeatable {
 		a.passesOver = refused
@@ -64,7 +67,7 @@ func refused(err error) bool {
 
 // askBeforeAll makes the command ask before it is for all hosts of a cluster. A failure of one stops no other.
 func (a *action) askBeforeAll(e *env, cmd *cobra.Command, verb string) {
-	cmd.Flags().BoolVar(&a.yes, "yes", false, "Do not ask before -A without --pool or a selector.")
+	cmd.Flags().BoolVar(&a.yes, "yes", false, noQuestion+".")
 	a.confirm = func(ctx context.Context, targets []target) error {
 		what, instead := a.riskOfAll(verb, targets)
 		if a.yes || what == "" || a.dryRun == "server" {

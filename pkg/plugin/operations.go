@@ -41,7 +41,7 @@ func (d *drainFlags) addFlags(cmd *cobra.Command, timeoutFlag string) {
 	f.BoolVar(&d.force, "force", false, "Evict pods that no controller manages, too; nothing recreates them.")
 	f.BoolVar(&d.disableEvict, "disable-eviction", false, "Delete pods instead of evicting them, which passes over PodDisruptionBudgets.")
 	f.StringVar(&d.podSelector, "pod-selector", "", "Label selector of the pods to evict. Empty: all.")
-	f.Int32Var(&d.skipWait, "skip-wait-for-delete-timeout", 0, "Seconds after which a pod that is being deleted is not waited for any more. 0: it is waited for.")
+	f.Int32Var(&d.skipWait, "skip-wait-for-delete-timeout", 0, "Seconds after the end of its grace period from which on a pod that is being deleted is not waited for any more. 0: it is waited for. Not set: 60 while the Node is not ready, otherwise 0.")
 }
 
 // changed says whether any of the flags was given.

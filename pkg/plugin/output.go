@@ -68,15 +68,19 @@ func (e *env) each(ctx context.Context, targets []target, s *selection, do func(
 			left = append(left, t)
 		}
 	}
+	notBegun := ""
+	if s.goOn != nil && len(left) > 0 {
+		notBegun = fmt.Sprintf("%s; to go on with the rest: %s", words.Count(len(left), "host"), s.goOn(left))
+	}
 	if ctx.Err() != nil {
-		if s.goOn != nil && len(left) > 0 {
-			e.note("not begun: %s; to go on with the rest: %s", words.Count(len(left), "host"), s.goOn(left))
+		if notBegun != "" {
+			e.note("not begun: %s", notBegun)
 		}
 		return ctx.Err()
 	}
 	err := e.sumUp(errs)
-	if exit, ok := errors.AsType[*ExitError](err); ok && len(left) > 0 {
-		exit.Err = fmt.Errorf("%w; not begun after that: %s; to go on with the rest: %s", exit.Err, words.Count(len(left), "host"), s.goOn(left))
+	if exit, ok := errors.AsType[*ExitError](err); ok && notBegun != "" {
+		exit.Err = fmt.Errorf("%w; not begun after that: %s", exit.Err, notBegun)
 	}
 	return err
 }

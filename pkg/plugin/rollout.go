@@ -145,14 +145,10 @@ func newRolloutResume(e *env) *cobra.Command {
 	p.rest = func(pool *v1alpha1.WindowsNodePool) string {
 		back := pool.RolledBack(pool.Status.UpdateRevision)
 		switch {
-		case pool.Spec.Paused && back == nil && unconfirmed != nil:
-			return fmt.Sprintf("Hosts wait for a confirmation of what they are to have (status.blockedBy). To have them get what the pool says: kubectl windows rollout resume %s -n %s\n", pool.Name, pool.Namespace)
-		case pool.Spec.Paused && back == nil && pool.Spec.UpdateStrategy.RollingUpdate.Undo != nil && undoRefusal(pool) != nil:
-			return fmt.Sprintf("Somebody has asked to go back to another revision, which is refused (condition Degraded): hosts get revision %s.\n", pool.Status.UpdateRevision)
 		case !pool.Spec.Paused:
 			return describeResumed(back, unconfirmed != nil)
 		case back == nil:
-			return ""
+			return describeUnpaused(pool, unconfirmed != nil)
 		}
 		stays := "rolled back, as it broke hosts"
 		if back.ByPerson() {
@@ -185,6 +181,18 @@ func describeResumed(back *v1alpha1.PoolRollback, unconfirmed bool) string {
 	}
 	if unconfirmed {
 		text += "Hosts that waited for a confirmation of what they are to have get what the pool says.\n"
+	}
+	return text
+}
+
+// describeUnpaused says what hosts get of a pool that is not paused any more, of which nothing was rolled back or undone.
+func describeUnpaused(pool *v1alpha1.WindowsNodePool, unconfirmed bool) string {
+	text := ""
+	if pool.Spec.UpdateStrategy.RollingUpdate.Undo != nil && undoRefusal(pool) != nil {
+		text = fmt.Sprintf("Somebody has asked to go back to another revision, which is refused (condition Degraded): hosts get revision %s.\n", pool.Status.UpdateRevision)
+	}
+	if unconfirmed {
+		text += fmt.Sprintf("Hosts wait for a confirmation of what they are to have (status.blockedBy). To have them get what the pool says: kubectl windows rollout resume %s -n %s\n", pool.Name, pool.Namespace)
 	}
 	return text
 }

@@ -347,6 +347,11 @@ func TestRolloutResumeUnconfirmed(t *testing.T) {
 		{"and a rollback before", rolledBack(first), `{"resumedAt":"2126-03-01T12:00:05Z"}`, "windowsnodepool/p resumed\nHosts get revision p-2 again, which was rolled back because it broke hosts.\nHosts that waited for a confirmation of what they are to have get what the pool says.\n"},
 		{"and a rollback after", rolledBack(first.Add(time.Minute)), `{"resumedAt":"2126-03-01T12:01:00Z"}`, "windowsnodepool/p resumed\nHosts get revision p-2 again, which was rolled back because it broke hosts.\nHosts that waited for a confirmation of what they are to have get what the pool says.\n"},
 		{"and a pause", func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = true }, `"spec":{"paused":false}`, "windowsnodepool/p resumed\nHosts wait for a confirmation of what they are to have (status.blockedBy). To have them get what the pool says: kubectl windows rollout resume p -n hosts\n"},
+		{"and a pause, and somebody has asked to go back, which is refused", func(p *v1alpha1.WindowsNodePool) {
+			p.Spec.Paused, p.Status.UpdateRevision = true, "p-2"
+			p.Spec.UpdateStrategy.RollingUpdate.Undo = &v1alpha1.PoolUndo{Revision: "p-2", To: "p-1"}
+			p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUndoRefused}}
+		}, `"spec":{"paused":false}`, "windowsnodepool/p resumed\nSomebody has asked to go back to another revision, which is refused (condition Degraded): hosts get revision p-2.\nHosts wait for a confirmation of what they are to have (status.blockedBy). To have them get what the pool says: kubectl windows rollout resume p -n hosts\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := newAPI(t, hostOfPool("a"), since("b", "p", first), since("c", "p", first.Add(5*time.Second)), since("d", "p", first), since("e", "q", first.Add(time.Hour)))
