@@ -219,14 +219,23 @@ func TestRemoveWhatMayBeReleased(t *testing.T) {
 // host knows.
 func TestRemoveWhatWMCOHas(t *testing.T) {
 	t.Parallel()
-	for name, ours := range map[string]bool{"it was released since": false, "its Node is to be written yet": true} {
+	for name, tt := range map[string]struct {
+		labels, annotations map[string]string
+		ours                bool
+	}{
+		"it was released since":               {annotations: map[string]string{wmco.VersionAnnotation: "11.0.0"}},
+		"and WMCO is about to take it on":     {annotations: map[string]string{wmco.DesiredVersionAnnotation: "11.0.0"}},
+		"and WMCO configures it at this time": {labels: map[string]string{wmco.UpgradingLabel: "true"}},
+		"its Node is to be written yet":       {annotations: map[string]string{wmco.VersionAnnotation: "11.0.0"}, ours: true},
+	} {
 		inBubble(t, name, func(t *testing.T) {
+			ours := tt.ours
 			f := newFixture(t, newInstance(removeOperation(), isBeingDeleted, func(i *v1alpha1.WindowsInstance) {
 				i.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true}}
 			}))
 			f.configure()
 			node := f.node()
-			node.Annotations = map[string]string{wmco.VersionAnnotation: "11.0.0"}
+			node.Labels, node.Annotations = tt.labels, tt.annotations
 			f.updateNode(node)
 			if f.host.is, f.host.recorded = "", ""; ours {
 				f.host.is, f.host.recorded = testRevision, testRevision

@@ -24,7 +24,8 @@ import (
 
 // claim finds out, before anything is done to a host that is to be removed, whether an operation
 // of ours ever changed it. The status says so, or the host itself, where an object was
-// recreated without its status, or nobody knows whether the host was released. It is asked, too, where its Node is that of the Windows Machine Config Operator:
+// recreated without its status, or nobody knows whether the host was released. It is asked, too, where its Node is that of the Windows Machine Config Operator, also
+// while that takes the host on:
 // a status that was restored from before a release does not know of it. Otherwise only our agent is on it, and its Node, if it has one, is
 // that of others: their pods stay, and so does their Node.
 func (e *execution) claim(ctx context.Context) (map[string]string, error) {
@@ -57,7 +58,7 @@ func (e *execution) claim(ctx context.Context) (map[string]string, error) {
 // takenByWMCO says whether the Node of the instance is that of the Windows Machine Config Operator.
 func (e *execution) takenByWMCO(ctx context.Context) (bool, error) {
 	node, err := e.statusNode(ctx)
-	return object.MadeByWMCO(node), err
+	return object.MarkedByWMCO(node), err
 }
 
 // superseded says why the host is not to be removed any more, empty if it is. A host that does not

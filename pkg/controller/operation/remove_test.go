@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -280,8 +281,9 @@ func TestRemovalWaitsForASlot(t *testing.T) {
 	t.Parallel()
 	confirmed := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "pool"}}
 	confirmed.Status.RecentRemovals = []v1alpha1.PoolRemoval{{Name: "win-1", Time: metav1.Now(), Confirmed: true}}
-	ofMachines := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "pool"}}
-	ofMachines.Spec.Source.MachineSet = &v1alpha1.SourceReference{Name: "pool"}
+	ofMachine := func(i *v1alpha1.WindowsInstance) {
+		i.OwnerReferences = []metav1.OwnerReference{{APIVersion: machinev1beta1.SchemeGroupVersion.String(), Kind: "Machine", Name: i.Name, UID: "m", Controller: new(true)}}
+	}
 	begunBefore := func(i *v1alpha1.WindowsInstance) {
 		begun := v1alpha1.Operation{ID: "op-00", Type: v1alpha1.OperationRemove, Phase: v1alpha1.OperationFailed, StartedAt: new(metav1.Now()), AdmittedImpact: v1alpha1.ImpactDrain}
 		i.Status.History = append([]v1alpha1.Operation{begun}, i.Status.History...)
@@ -319,7 +321,7 @@ func TestRemovalWaitsForASlot(t *testing.T) {
 			})
 		}},
 		{name: "somebody has confirmed it", pool: confirmed, want: "Succeeded, WaitForSlot=Skipped"},
-		{name: "its Machine is gone", pool: ofMachines, want: "Succeeded, WaitForSlot=Skipped"},
+		{name: "its Machine is gone", change: ofMachine, want: "Succeeded, WaitForSlot=Skipped"},
 		{name: "it has begun before", change: begunBefore, cordoned: true, want: "Succeeded, WaitForSlot=Skipped"},
 		{name: "it has begun before, and somebody has uncordoned its Node since", change: begunBefore, waits: waits, want: "Succeeded, WaitForSlot=Succeeded", meanwhile: func(t *testing.T, f *fixture) {
 			if err := f.raw.Delete(t.Context(), waitsToBeRemoved()); err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/leading"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/origin"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
 )
 
@@ -284,7 +285,7 @@ func (s *Scheduler) findOutstanding(h *host, instance *v1alpha1.WindowsInstance,
 // confirmed says whether the removal of the host of an instance waits for no other host: a person has confirmed it, or the
 // Machine API, which has decided it, does not wait either.
 func (s *Scheduler) confirmed(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
-	return s.options.RemoveWithoutConfirmation || pool != nil && (pool.Spec.Source.MachineSet != nil || ration.Confirmed(pool.Status.RecentRemovals, instance))
+	return s.options.RemoveWithoutConfirmation || origin.Machine(instance) != nil || pool != nil && ration.Confirmed(pool.Status.RecentRemovals, instance)
 }
 
 // unseen returns what was granted to a host if the cache does not have that yet.

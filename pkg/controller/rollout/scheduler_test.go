@@ -459,22 +459,28 @@ func TestRemovals(t *testing.T) {
 	}
 	const none, drains = v1alpha1.ImpactNone, v1alpha1.ImpactDrain
 	for _, tt := range []struct {
-		name  string
-		pool  func(*v1alpha1.WindowsNodePool)
-		flag  bool
-		wants [3]v1alpha1.ChangeImpact
+		name           string
+		pool           func(*v1alpha1.WindowsNodePool)
+		flag, machines bool
+		wants          [3]v1alpha1.ChangeImpact
 	}{
-		{"nobody has confirmed it", func(*v1alpha1.WindowsNodePool) {}, false, [3]v1alpha1.ChangeImpact{drains, "", ""}},
+		{"nobody has confirmed it", func(*v1alpha1.WindowsNodePool) {}, false, false, [3]v1alpha1.ChangeImpact{drains, "", ""}},
 		{"one was confirmed", func(p *v1alpha1.WindowsNodePool) {
 			p.Status.RecentRemovals = []v1alpha1.PoolRemoval{{Name: "b", Time: metav1.Now(), Confirmed: true}, {Name: "c", Time: metav1.Now()}}
-		}, false, [3]v1alpha1.ChangeImpact{"", none, ""}},
-		{"their Machines are gone", func(p *v1alpha1.WindowsNodePool) {
+		}, false, false, [3]v1alpha1.ChangeImpact{"", none, ""}},
+		{"it has no Machine, and is in the pool of a MachineSet", func(p *v1alpha1.WindowsNodePool) {
 			p.Spec.Source.MachineSet = &v1alpha1.SourceReference{Name: "set"}
-		}, false, [3]v1alpha1.ChangeImpact{none, none, none}},
-		{"nobody is to be asked", func(*v1alpha1.WindowsNodePool) {}, true, [3]v1alpha1.ChangeImpact{none, none, none}},
+		}, false, false, [3]v1alpha1.ChangeImpact{drains, "", ""}},
+		{"nobody is to be asked", func(*v1alpha1.WindowsNodePool) {}, true, false, [3]v1alpha1.ChangeImpact{none, none, none}},
+		{"their Machines are gone, and they have no MachineSet", func(*v1alpha1.WindowsNodePool) {}, false, true, [3]v1alpha1.ChangeImpact{none, none, none}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b, c := toRemove("a"), toRemove("b"), toRemove("c")
+			if tt.machines {
+				for _, i := range []*v1alpha1.WindowsInstance{a, b, c} {
+					i.OwnerReferences = []metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: i.Name, UID: "m", Controller: new(true)}}
+				}
+			}
 			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: "pool"}}
 			tt.pool(pool)
 			f := newScheduled(t, nil, pool, a, b, c)
