@@ -518,7 +518,7 @@ func (e *evaluation) nodeReady() {
 	case ready.Status == corev1.ConditionTrue:
 		text := fmt.Sprintf("Node %s is ready.", e.node.Name)
 		if uninitialized(e.node) {
-			text += " No pod is scheduled to it before the cloud controller manager has taken its taint " + document.TaintUninitialized + " away, for which it has to find the host in its cloud: see the log of that program."
+			text += " No pod is scheduled to it before the cloud controller manager, or on Azure azure-cloud-node-manager on the host, has taken its taint " + document.TaintUninitialized + " away, for which it has to find the host in its cloud: see the log of that program."
 		}
 		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonNodeReady, text)
 	default:

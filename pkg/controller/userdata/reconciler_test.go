@@ -437,7 +437,7 @@ func TestUnwritable(t *testing.T) {
 		{"no Role", "apply", client.ObjectKey{Namespace: wmco.MachineAPINamespace, Name: wmco.UserDataSecret}, apierrors.NewForbidden(resource, "x", errors.New("y")), "kubectl apply -f artifacts/openshift/machine-api.yaml"},
 		{"immutable", "apply", client.ObjectKey{Namespace: wmco.MachineAPINamespace, Name: wmco.UserDataSecret}, apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "x", nil), "cannot be written"},
 		{"changed meanwhile", "apply", client.ObjectKey{Namespace: wmco.MachineAPINamespace, Name: wmco.UserDataSecret}, apierrors.NewConflict(resource, "x", errors.New("y")), ""},
-		{"no right to the key", "get", credentials, apierrors.NewForbidden(resource, "x", errors.New("y")), "Add its name to the Role windows-inputs-reader"},
+		{"no right to the key", "get", credentials, apierrors.NewForbidden(resource, "x", errors.New("y")), "kubectl create role windows-secret-cloud-private-key -n "},
 		{"copies away", "get", client.ObjectKeyFromObject(copies()), errors.New("away"), ""},
 		{"no right to the copies", "get", client.ObjectKeyFromObject(copies()), apierrors.NewForbidden(resource, "x", errors.New("y")), "was created"},
 		{"key away", "get", credentials, errors.New("away"), ""},

@@ -45,7 +45,11 @@ func (r *reader) usable(b bundle, data []byte) (usable []byte, why string) {
 // require returns the certificates of a bundle that no host can be a node without.
 func (r *reader) require(b bundle, data []byte) []byte {
 	if len(data) == 0 {
-		r.find("there is no CA of "+b.whose, "create "+b.where)
+		remedy := "create " + b.where
+		if r.openShift {
+			remedy = b.remedy
+		}
+		r.find("there is no CA of "+b.whose, remedy)
 		return nil
 	}
 	usable, why := r.usable(b, data)

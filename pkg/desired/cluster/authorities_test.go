@@ -128,6 +128,7 @@ func TestNoAuthorities(t *testing.T) {
 		stays  bool
 	}{
 		{"clients of kubelets", func(a *authorities) { a.clients = own[:len(own)/2] }, "ControllerConfig machine-config-controller, spec.kubeAPIServerServingCAData has no certificate that can be used (block 1 is left out: it is damaged)", false, true},
+		{"clients of kubelets, and nothing else says them", func(a *authorities) { a.clients = "" }, "there is no CA of the clients of kubelets: it comes from ConfigMap openshift-config-managed/kube-apiserver-client-ca", false, true},
 		{"API server", func(a *authorities) { a.server = "hunter2" }, "ConfigMap openshift-machine-config-operator/kubeconfig-data, key ca-bundle.crt of its binaryData has no certificate in PEM", false, true},
 		{"a registry of the administrator", func(a *authorities) { a.user = "hunter2" }, "spec.imageRegistryBundleUserData of registry.example.com:5000 has no certificate in PEM: correct key registry.example.com..5000", true, false},
 		{"a registry of the cluster", func(a *authorities) { a.registry = own[:len(own)/2] }, "spec.imageRegistryBundleData of image-registry.svc:5000 has no certificate that can be used (block 1", true, false},

@@ -236,7 +236,8 @@ func (r *reader) readControllerConfig(ctx context.Context) error {
 	if !found {
 		return err
 	}
-	r.cluster.KubeletCA = object.Spec.KubeAPIServerServingCAData
+	_, ofClients := r.requiredBundles()
+	r.cluster.KubeletCA = r.require(ofClients, object.Spec.KubeAPIServerServingCAData)
 	r.trustRegistries("imageRegistryBundleUserData", object.Spec.ImageRegistryBundleUserData, func(key string) string {
 		return fmt.Sprintf("correct key %s of the ConfigMap in namespace openshift-config that spec.additionalTrustedCA of Image.config.openshift.io %s names", key, clusterName)
 	})

@@ -270,9 +270,9 @@ func (r *reader) readDNS(ctx context.Context) error {
 }
 
 // readKubeletCA reads the CA of the clients of the kubelet from where aggregated API
-// servers have it, unless OpenShift says it.
+// servers have it. On OpenShift the ControllerConfig says it, and no other place has all of them.
 func (r *reader) readKubeletCA(ctx context.Context) error {
-	if err := r.readControllerConfig(ctx); err != nil || len(r.cluster.KubeletCA) > 0 {
+	if err := r.readControllerConfig(ctx); err != nil || r.openShift || len(r.cluster.KubeletCA) > 0 {
 		return err
 	}
 	data, err := r.configMap(ctx, metav1.NamespaceSystem, authenticationConfigMap)
@@ -314,13 +314,13 @@ func (r *reader) decide() {
 	}
 	ofServer, ofClients := r.requiredBundles()
 	c.APIServerCA = r.require(ofServer, c.APIServerCA)
-	if len(c.KubeletCA) == 0 {
-		c.KubeletCA = c.APIServerCA
-	} else {
-		c.KubeletCA = r.require(ofClients, c.KubeletCA)
-	}
-	if r.openShift {
+	switch {
+	case r.openShift: // the ControllerConfig has said it, or that is missing
 		c.APIServerCA = serverAuthorities(c.APIServerCA)
+	case len(c.KubeletCA) == 0:
+		c.KubeletCA = c.APIServerCA
+	default:
+		c.KubeletCA = r.require(ofClients, c.KubeletCA)
 	}
 	r.decideServiceCIDRs()
 	if r.settings.ClusterDNS.IsValid() {

@@ -46,7 +46,7 @@ func TestValidateRebootSpec(t *testing.T) {
 // What a kubelet would refuse to start with is refused here.
 func TestValidateThreshold(t *testing.T) {
 	for value, want := range map[string]bool{
-		"0%": true, "99.9%": true, "100%": false, "-1%": false, "%": false, "many%": false, "0": true, "200Mi": true, "-1Mi": false, "": false, "many": false,
+		"0%": true, "99.9%": true, "100%": false, "-1%": false, "%": false, "many%": false, "0": false, "200Mi": true, "-1Mi": false, "": false, "many": false,
 	} {
 		if err := validateThreshold(value); (err == nil) != want {
 			t.Errorf("%q: got %v", value, err)

@@ -224,8 +224,8 @@ func validateThreshold(value string) error {
 		return nil
 	}
 	quantity, err := resource.ParseQuantity(value)
-	if err != nil || quantity.Sign() < 0 {
-		return errors.New("must be a quantity of bytes, as 200Mi, or a percentage, as 10%")
+	if err != nil || quantity.Sign() <= 0 {
+		return errors.New("must be a quantity of bytes above zero, as 200Mi, or a percentage, as 10%; 0% is no threshold")
 	}
 	return nil
 }

@@ -90,6 +90,8 @@ func TestValidatePoolTemplate(t *testing.T) {
 		{"signal of Linux", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{EvictionHard: map[string]string{"pid.available": "10%"}}}, []string{"NotSupported spec.template.kubelet.evictionHard[pid.available]"}},
 		{"all of the disk", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{EvictionHard: map[string]string{"nodefs.available": "100%"}}}, []string{"Invalid spec.template.kubelet.evictionHard[nodefs.available]"}},
 		{"no threshold", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{EvictionHard: map[string]string{"nodefs.available": "some"}}}, []string{"Invalid spec.template.kubelet.evictionHard[nodefs.available]"}},
+		{"a threshold that no kubelet starts with", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{EvictionHard: map[string]string{"memory.available": "0"}}}, []string{"Invalid spec.template.kubelet.evictionHard[memory.available]"}},
+		{"that of all workers is none", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{EvictionHard: map[string]string{"memory.available": "0%"}}}, nil},
 		{"image with a quote", windows.PoolTemplate{Containerd: &windows.ContainerdTemplate{SandboxImage: "a\"b"}}, []string{"Invalid spec.template.containerd.sandboxImage"}},
 		{"tiny logs", windows.PoolTemplate{LogRotation: &windows.LogRotationTemplate{MaxSize: new(resource.MustParse("100"))}}, []string{"Invalid spec.template.logRotation.maxSize"}},
 		{"negative size", windows.PoolTemplate{LogRotation: &windows.LogRotationTemplate{MaxSize: new(resource.MustParse("-1Mi"))}}, []string{"Invalid spec.template.logRotation.maxSize"}},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
@@ -28,11 +29,16 @@ func refuses(instance *v1alpha1.WindowsInstance) bool {
 	return condition != nil && condition.Reason == v1alpha1.ReasonCredentialsRefused
 }
 
+// loggedInTo says whether a host was ever logged in to, also if our agent never ran on it.
+func loggedInTo(instance *v1alpha1.WindowsInstance) bool {
+	return instance.Status.MachineID != "" || controllerutil.ContainsFinalizer(instance, v1alpha1.HostFinalizer)
+}
+
 // neverJoined says whether nothing was ever done on the host of a Machine, so that nothing is lost with it.
 func neverJoined(machine *machinev1beta1.Machine, instance *v1alpha1.WindowsInstance) bool {
 	status := &instance.Status
 	return machine.Status.NodeRef == nil && ptr.Deref(machine.Status.Phase, "") == machinev1beta1.PhaseProvisioned &&
-		status.Node == nil && status.MachineID == "" && status.System == nil && status.CurrentRevision == "" && status.Operation == nil && len(status.History) == 0
+		status.Node == nil && !loggedInTo(instance) && status.System == nil && status.CurrentRevision == "" && status.Operation == nil && len(status.History) == 0
 }
 
 // usesClusterKey says whether a host is logged in to with the cluster-wide key, which is the one in the user data.
@@ -137,7 +143,7 @@ func lostKey(instances []v1alpha1.WindowsInstance, pools []v1alpha1.WindowsNodeP
 				continue // it is not logged in to without its pool
 			}
 		}
-		if instance.Status.MachineID == "" || !usesClusterKey(instance, pool) || condition == nil {
+		if !loggedInTo(instance) || !usesClusterKey(instance, pool) || condition == nil {
 			continue
 		}
 		if condition.Reason == v1alpha1.ReasonCredentialsRefused || condition.Reason == v1alpha1.ReasonCredentialsMissing {

@@ -257,6 +257,14 @@ func TestMachinesThatAreKept(t *testing.T) {
 	editInstance := func(change func(*v1alpha1.WindowsInstance)) func(*fixture) {
 		return func(f *fixture) { f.refuses("winworker-a", change) }
 	}
+	editFinalizer := func(f *fixture) {
+		f.refuses("winworker-a")
+		instance := f.instance("winworker-a")
+		instance.Finalizers = []string{v1alpha1.HostFinalizer}
+		if err := f.Update(f.Context(), instance); err != nil {
+			f.Fatal(err)
+		}
+	}
 	editMachine := func(edit func(*machinev1beta1.Machine)) func(*fixture) {
 		return func(f *fixture) { change(f, "winworker-a", &machinev1beta1.Machine{}, edit) }
 	}
@@ -276,6 +284,7 @@ func TestMachinesThatAreKept(t *testing.T) {
 		"it is a node":                     {change: editMachine(func(m *machinev1beta1.Machine) { m.Status.NodeRef = &corev1.ObjectReference{Name: "n"} })},
 		"its host has a Node":              {change: editInstance(func(i *v1alpha1.WindowsInstance) { i.Status.Node = &v1alpha1.NodeReference{Name: "n"} })},
 		"its host was logged in to":        {change: editInstance(func(i *v1alpha1.WindowsInstance) { i.Status.MachineID = "id" })},
+		"and our agent never ran there":    {change: editFinalizer},
 		"its host was inspected":           {change: editInstance(func(i *v1alpha1.WindowsInstance) { i.Status.System = &v1alpha1.SystemStatus{} })},
 		"its host was configured":          {change: editInstance(func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = "r" })},
 		"something was done with its host": {change: editInstance(func(i *v1alpha1.WindowsInstance) { i.Status.Operation = &v1alpha1.Operation{ID: "o"} })},
@@ -345,18 +354,20 @@ func TestLostKey(t *testing.T) {
 	for _, tt := range []struct {
 		name, pool, reason, machine string
 		secret                      *v1alpha1.SecretReference
+		finalizers                  []string
 		want                        bool
 	}{
 		{name: "in no pool", reason: v1alpha1.ReasonCredentialsRefused, machine: "id", want: true},
 		{name: "in a pool", pool: "cluster-key", reason: v1alpha1.ReasonCredentialsMissing, machine: "id", want: true},
 		{name: "it accepts the key", pool: "cluster-key", reason: v1alpha1.ReasonLoggedIn, machine: "id"},
 		{name: "it has never accepted the key", pool: "cluster-key", reason: v1alpha1.ReasonCredentialsRefused},
+		{name: "it has accepted the key, and our agent never ran there", pool: "cluster-key", reason: v1alpha1.ReasonCredentialsRefused, finalizers: []string{v1alpha1.HostFinalizer}, want: true},
 		{name: "it has a Secret of its own", pool: "cluster-key", reason: v1alpha1.ReasonCredentialsRefused, machine: "id", secret: own},
 		{name: "its pool has a Secret of its own", pool: "own-key", reason: v1alpha1.ReasonCredentialsMissing, machine: "id"},
 		{name: "its pool is gone", pool: "gone", reason: v1alpha1.ReasonCredentialsMissing, machine: "id"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			instance := v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "win-1"}}
+			instance := v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "win-1", Finalizers: tt.finalizers}}
 			instance.Spec.CredentialsSecretRef, instance.Status.MachineID = tt.secret, tt.machine
 			if tt.pool != "" {
 				instance.Spec.PoolRef = &v1alpha1.PoolReference{Name: tt.pool}
