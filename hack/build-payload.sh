@@ -69,7 +69,8 @@ while [[ $# -gt 0 ]]; do
         [[ $2 == *=* && -f $file ]] || die "--add $2: want NAME=FILE or NAME=FILE@sha256:HEX, and FILE to exist"
         if [[ $2 == *@sha256:* ]]; then
           digest=$(sha256sum <"$file")
-          [[ ${digest%% *} == "${2##*@sha256:}" ]] || die "--add $2: $file has the digest ${digest%% *}, so that it is another file than it should be"
+          want=${2##*@sha256:}
+          [[ ${digest%% *} == "${want,,}" ]] || die "--add $2: $file has the digest ${digest%% *}, so that it is another file than it should be"
         fi
         added+=(-add "${2%%=*}=$(realpath "$file")")
       fi
@@ -193,7 +194,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 # How long each took alone on one core of the machine that docs/payload.md describes.
-declare -A seconds=([cni]=20 [hcsshim]=30 [exporter]=30 [aws]=105 [containerd]=110 ["$kubernetes"]=420)
+declare -A seconds=([cni]=20 [hcsshim]=30 [exporter]=30 [aws]=105 [containerd]=110 ["$kubernetes"]=490)
 
 programs() {
   mkdir "$1/content"

@@ -24,7 +24,7 @@ usage: machineset.sh [options]           print the MachineSet, as JSON
   -r NUMBER   of Machines. Default: as many as the MachineSet has, or 1.
   -t TYPE     of machines, on AWS, Azure and GCP. Default: m5a.large, Standard_D2s_v3, n1-standard-4.
   -f SET      the MachineSet of workers to make it from. Default: the first one. Each zone has its own.
-              One that exists is neither changed nor deleted if it is elsewhere than these.
+              One that exists is not changed if it is elsewhere than these, nor, with -f, deleted.
   -b          Machines have the label windowsmachineconfig.openshift.io/ignore=true: nobody configures them,
               and their hosts can be listed in ConfigMap windows-instances. A MachineSet of such Machines is
               neither changed nor deleted without -b, and another one not with it.

@@ -12,7 +12,7 @@ usage: hack/take-from-wmco.sh PAYLOAD OUT
 
 PAYLOAD is the directory /payload of an image of the Windows Machine Config Operator:
 
-  oc image extract --confirm IMAGE --path /payload/:PAYLOAD
+  mkdir -p PAYLOAD && oc image extract --confirm IMAGE --path /payload/:PAYLOAD
 
 Writes hybrid-overlay-node.exe, csi-proxy.exe and azure-cloud-node-manager.exe to the
 directory OUT, as far as they are there, and prints an option --add of

@@ -134,12 +134,38 @@ var (
 	namedDeployment = regexp.MustCompile(`^kubectl delete deployment (\S+) -n (\S+)`)
 )
 
-// TestUninstallIsComplete: what an overlay makes is in the commands that uninstall it.
-func TestUninstallIsComplete(t *testing.T) {
+// ofWMCO are objects that the Windows Machine Config Operator has by the same names as we.
+var ofWMCO = []string{
+	"ServiceAccount " + system.Namespace + "/windows-instance-config-daemon", "Secret " + system.Namespace + "/windows-instance-config-daemon",
+	"Service " + system.Namespace + "/windows-exporter", "ServiceMonitor " + system.Namespace + "/windows-exporter",
+	"PrometheusRule " + system.Namespace + "/windows-prometheus-k8s-rules",
+}
+
+// TestUninstallLeavesWMCO: what the Windows Machine Config Operator has is in the commands only that are for clusters without it.
+func TestUninstallLeavesWMCO(t *testing.T) {
 	t.Parallel()
-	key := func(o manifest) string { return o.Kind + " " + o.Namespace + "/" + o.Name }
-	deleted := map[string]bool{"Namespace /" + system.Namespace: true}
-	for _, command := range section(t, "Uninstall") {
+	with, without := map[string]bool{}, map[string]bool{}
+	for _, b := range blocksBelow(t, "Uninstall") {
+		commands, into := strings.Split(b.text, "\n"), with
+		if strings.Contains(b.text, "artifacts/components/monitoring/exporter.yaml") {
+			into = without
+		}
+		maps.Copy(into, deletedBy(t, commands))
+	}
+	for _, name := range ofWMCO {
+		if with[name] || !without[name] {
+			t.Errorf("%s is deleted where WMCO is: %t, where it is not: %t", name, with[name], without[name])
+		}
+	}
+}
+
+func keyOf(o manifest) string { return o.Kind + " " + o.Namespace + "/" + o.Name }
+
+// deletedBy are the objects of manifests that commands of kubectl delete.
+func deletedBy(t *testing.T, commands []string) map[string]bool {
+	t.Helper()
+	deleted := map[string]bool{}
+	for _, command := range commands {
 		if match := namedDeployment.FindStringSubmatch(command); match != nil {
 			deleted["Deployment "+match[2]+"/"+match[1]] = true
 		}
@@ -155,14 +181,22 @@ func TestUninstallIsComplete(t *testing.T) {
 				objects = decodeManifests(t, bytes.NewReader(text))
 			}
 			for _, o := range objects {
-				deleted[key(o)] = true
+				deleted[keyOf(o)] = true
 			}
 		}
 	}
+	return deleted
+}
+
+// TestUninstallIsComplete: what an overlay makes is in the commands that uninstall it.
+func TestUninstallIsComplete(t *testing.T) {
+	t.Parallel()
+	deleted := deletedBy(t, section(t, "Uninstall"))
+	deleted["Namespace /"+system.Namespace] = true
 	made := map[string]bool{}
 	for _, overlay := range []string{"base", "ha", "openshift", "monitoring", "azure"} {
 		for _, o := range render(t, overlay) {
-			made[key(o)] = true
+			made[keyOf(o)] = true
 		}
 	}
 	// That is applied by itself.
@@ -171,7 +205,7 @@ func TestUninstallIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range decodeManifests(t, bytes.NewReader(text)) {
-		made[key(o)] = true
+		made[keyOf(o)] = true
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(made)), slices.Sorted(maps.Keys(deleted))); diff != "" {
 		t.Errorf("(-made +deleted)\n%s", diff)

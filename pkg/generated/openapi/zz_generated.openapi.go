@@ -595,7 +595,7 @@ func schema_pkg_apis_windows_v1alpha1_ContainerdTemplate(ref common.ReferenceCal
 				Properties: map[string]spec.Schema{
 					"sandboxImage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Image that keeps the network of a pod. Empty: the cluster's pause image, or Microsoft's if the cluster has none.",
+							Description: "Image that keeps the network of a pod. Empty: mcr.microsoft.com/oss/kubernetes/pause:3.9, which a cluster that is cut off from the internet has to mirror.",
 							MaxLength:   ptr.To[int64](512),
 							Type:        []string{"string"},
 							Format:      "",
@@ -755,7 +755,7 @@ func schema_pkg_apis_windows_v1alpha1_DrainOptions(ref common.ReferenceCallback)
 					},
 					"skipWaitForDeleteTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds after which a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Empty: the same as 0.",
+							Description: "Seconds after the end of its grace period from which on a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Empty: 60 while the Node is not ready, and otherwise 0.",
 							Minimum:     ptr.To[float64](0),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
@@ -807,7 +807,7 @@ func schema_pkg_apis_windows_v1alpha1_DriftInspection(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What was left, as it costs a drain or a restart of the host, or needs a file that has to be sent: reconfigure the host to repair it.",
+							Description: "What was left, as it costs a drain or a restart of the host, or needs a file that has to be sent, was changed again each time that it was repaired, or could not be repaired: reconfigure the host to repair it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1187,7 +1187,7 @@ func schema_pkg_apis_windows_v1alpha1_KubeletTemplate(ref common.ReferenceCallba
 				Properties: map[string]spec.Schema{
 					"maxPods": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many pods a host may run. Default 250.",
+							Description: "How many pods a host may run. Empty: as many as the workers on OpenShift, by their maxPods and podsPerCore; where these do not say it, and on other clusters, 250.",
 							Minimum:     ptr.To[float64](1),
 							Maximum:     ptr.To[float64](1000),
 							Type:        []string{"integer"},
@@ -1196,7 +1196,7 @@ func schema_pkg_apis_windows_v1alpha1_KubeletTemplate(ref common.ReferenceCallba
 					},
 					"systemReserved": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What the operating system keeps for itself: cpu, memory, ephemeral-storage. Default for each that is missing: 500m, 2Gi, 1Gi.",
+							Description: "What the operating system keeps for itself: cpu, memory, ephemeral-storage. One that is missing is that of the workers on OpenShift, of memory 2Gi at least. Where these do not say it, and on other clusters, it is 500m, 2Gi, 1Gi.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -1224,7 +1224,7 @@ func schema_pkg_apis_windows_v1alpha1_KubeletTemplate(ref common.ReferenceCallba
 					},
 					"evictionHard": {
 						SchemaProps: spec.SchemaProps{
-							Description:   "When pods are evicted: memory.available, nodefs.available or imagefs.available to a quantity or a percentage. Default for each of the latter two that is missing: 10%, 15%.",
+							Description:   "When pods are evicted: memory.available, nodefs.available or imagefs.available to a quantity above zero, or to a percentage below 100%; 0% is no threshold. One that is missing is that of the workers on OpenShift. Where these have none, and on other clusters, it is 10% for nodefs.available, 15% for imagefs.available, and none for memory.available.",
 							MaxProperties: ptr.To[int64](16),
 							AllOf: []spec.Schema{
 								{
@@ -1314,7 +1314,7 @@ func schema_pkg_apis_windows_v1alpha1_LogRotationTemplate(ref common.ReferenceCa
 				Properties: map[string]spec.Schema{
 					"maxSize": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Size at which a log is rotated. 0: logs are not rotated. Default 100Mi.",
+							Description: "Size at which a log is rotated, 64Ki at least. 0: logs are not rotated, and rotated ones not removed. Default 100Mi.",
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
@@ -1776,7 +1776,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"cancelRequestedBy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "User who requested its end. Empty: nobody.",
+							Description: "Who requested its end: a user, or windows-controller. Empty: nobody.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1826,7 +1826,7 @@ func schema_pkg_apis_windows_v1alpha1_OperationNode(ref common.ReferenceCallback
 					},
 					"wasUnschedulable": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether the Node was cordoned before the operation began. Such a Node stays so.",
+							Description: "Whether the Node was cordoned before the operation cordoned it. Such a Node stays so, unless an earlier operation that failed had left it cordoned, or the operation is Uncordon.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1893,7 +1893,7 @@ func schema_pkg_apis_windows_v1alpha1_OperationStep(ref common.ReferenceCallback
 					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled. Later releases may have others.\n\nPossible enum values:\n - `\"Canceled\"` means that the step was interrupted because a user requested the end of the operation.\n - `\"Failed\"` means that the step failed; the message explains why.\n - `\"Pending\"` means that the step has not started.\n - `\"Running\"` means that the step is running.\n - `\"Skipped\"` means that the step was not needed; the message explains why.\n - `\"Succeeded\"` means that the step is done.",
+							Description: "How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled. Later releases may have others.\n\nPossible enum values:\n - `\"Canceled\"` means that the step was interrupted because a user or the controller requested the end of the operation, or the instance was deleted.\n - `\"Failed\"` means that the step failed; the message explains why.\n - `\"Pending\"` means that the step has not started.\n - `\"Running\"` means that the step is running.\n - `\"Skipped\"` means that the step was not needed; the message explains why.\n - `\"Succeeded\"` means that the step is done.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2042,21 +2042,21 @@ func schema_pkg_apis_windows_v1alpha1_PoolDrainOptions(ref common.ReferenceCallb
 					},
 					"deleteEmptyDirData": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether pods with emptyDir volumes are evicted too; what they hold is lost. While false the hosts that run any are neither reconfigured, where that needs a drain, nor removed. Default true.",
+							Description: "Whether pods with emptyDir volumes are evicted too; what they hold is lost. While false the hosts that run any are neither drained for an update or a restart, nor removed. Default true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"force": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether pods that no controller manages are evicted too; nothing recreates them. While false the hosts that run any are neither reconfigured, where that needs a drain, nor removed. Default true.",
+							Description: "Whether pods that no controller manages are evicted too; nothing recreates them. While false the hosts that run any are neither drained for an update or a restart, nor removed. Default true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"skipWaitForDeleteTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds after which a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Empty: 60 while the Node is not ready, and otherwise 0.",
+							Description: "Seconds after the end of its grace period from which on a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Empty: 60 while the Node is not ready, and otherwise 0.",
 							Minimum:     ptr.To[float64](0),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
@@ -2320,19 +2320,19 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 				Properties: map[string]spec.Schema{
 					"maxUnavailable": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many hosts of the pool may be out of service at the same time: a number, or a percentage of the hosts that the pool should have, which allows at least one. A host counts while its Node is not ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller drains, restarts or removes no host that would exceed it, unless a person has asked for that or confirmed it, or the Machine of the host is deleted. What restarts services and leaves pods running is not bounded by it: one host gets that first, and then up to ten of all pools at a time. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.",
+							Description: "How many hosts of the pool may be out of service at the same time: a number, or a percentage of the hosts that the pool should have, which allows at least one; not 0. A host counts while its Node is not ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller drains, restarts or removes no host that would exceed it, unless a person has asked for that or confirmed it, or the Machine of the host is deleted. What restarts services and leaves pods running is not bounded by it: one host gets that first, and then up to ten of all pools at a time, or as many as --max-disruptive-operations says if that is more. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},
 					"canary": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many hosts get a new configuration first: a number, or a percentage of the hosts that the pool should have, rounded up. The others follow when it is raised or removed. It is about new configurations that restart services or drain hosts, not about updates of Windows. Empty: all of them, one after the other.",
+							Description: "How many hosts get a new configuration first: a number, or a percentage of the hosts that the pool should have, rounded up. 0: none. The others follow when it is raised or removed. It is about new configurations that restart services or drain hosts, not about updates of Windows. Empty: all of them, one after the other.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},
 					"maxFailures": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many hosts an update may break before no further host is updated. A host is broken when its update has failed after the host was changed, or has succeeded and its Node went down. Broken hosts are updated again in any case, so that a correction reaches them first. Default 0.",
+							Description: "How many hosts an update may break before no further host is updated. A host is broken when its update has failed after the host was changed, or has succeeded and its Node went down. Broken hosts are updated again in any case, so that a correction reaches them first. What restarts no service is stopped after more than three at least. Updates of Windows that failed count on their own. Default 0.",
 							Minimum:     ptr.To[float64](0),
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -2340,7 +2340,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 					},
 					"onFailure": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What happens when an update has broken more than maxFailures hosts. Stop: no further host is updated, and the broken ones are left to you. Rollback: in addition, the broken ones get back the template of the pool and the programs that they worked with, and the pool stays so until its template or the payload changes, or until somebody resumes it (resumedAt); see status.rolledBack. What comes from the cluster, such as trust, credentials and network, does not go back, nor does the kubelet to a version that does not suit the API server. Default Stop.\n\nPossible enum values:\n - `\"Rollback\"` takes broken hosts back to the revision that they worked with.\n - `\"Stop\"` leaves broken hosts to people. They are still tried again with what is desired.",
+							Description: "What happens when an update has broken more than maxFailures hosts. Stop: no further host is updated, and the broken ones are left to you. Rollback: in addition, the broken ones get back the template of the pool and the programs that they worked with, and the pool stays so until its template or the payload changes, or until somebody resumes it (resumedAt); see status.rolledBack. What comes from the cluster, such as trust, credentials and network, and the labels and taints of Nodes do not go back, nor does the kubelet to a version that does not suit the API server. Default Stop.\n\nPossible enum values:\n - `\"Rollback\"` takes broken hosts back to the revision that they worked with.\n - `\"Stop\"` leaves broken hosts to people. They are still tried again with what is desired.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Rollback", "Stop"},
@@ -2360,7 +2360,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 					},
 					"settleSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only then that has succeeded: the Node is uncordoned, and the next host follows. After ten minutes that ends while hosts of other pools wait for the slot of the host, as the operation then says; with more slots (--max-disruptive-operations) they wait for less. Empty: as the flag --node-settle-time of windows-controller says, 30 by default.",
+							Description: "For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only then that has succeeded: the Node is uncordoned, and the next host follows. 0: it need not stay so. After ten minutes that ends while hosts of other pools wait for the slot of the host, as the operation then says; with more slots (--max-disruptive-operations) they wait for less. Empty: as the flag --node-settle-time of windows-controller says, 30 by default.",
 							Minimum:     ptr.To[float64](0),
 							Maximum:     ptr.To[float64](86400),
 							Type:        []string{"integer"},
@@ -2384,13 +2384,13 @@ func schema_pkg_apis_windows_v1alpha1_PoolSource(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"machineSet": {
 						SchemaProps: spec.SchemaProps{
-							Description: "A MachineSet of group machine.openshift.io in the namespace of the pool.",
+							Description: "A MachineSet of group machine.openshift.io in the namespace of the pool, which has to have its name. The controller makes the pool of each MachineSet of Windows by itself.",
 							Ref:         ref(v1alpha1.SourceReference{}.OpenAPIModelName()),
 						},
 					},
 					"configMap": {
 						SchemaProps: spec.SchemaProps{
-							Description: "A ConfigMap in the format of windows-instances in the namespace of the pool.",
+							Description: "The ConfigMap windows-instances in the namespace of the controller (its flag --instances-configmap), for the pool of the same name there; no other one is read. The controller makes that pool by itself.",
 							Ref:         ref(v1alpha1.SourceReference{}.OpenAPIModelName()),
 						},
 					},
@@ -2430,19 +2430,19 @@ func schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref common.ReferenceCallback)
 				Properties: map[string]spec.Schema{
 					"credentialsSecretRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Secret in the namespace of the pool with the credentials to log in to its hosts; see credentialsSecretRef of WindowsInstance. Empty: the cluster-wide key.",
+							Description: "Secret in the namespace of the pool with the credentials to log in to its hosts; see credentialsSecretRef of WindowsInstance. Empty: the cluster-wide key. Needs the same rights.",
 							Ref:         ref(v1alpha1.SecretReference{}.OpenAPIModelName()),
 						},
 					},
 					"bastion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Bastion through which the hosts are reached that have none of their own. Empty: they are connected to directly. A change counts from the next connection on, and restarts nothing. Changing the host keys of the bastion of an existing pool, or adding or removing one, needs, besides update, the verb trust on windowshostkeys with the name of the pool.",
+							Description: "Bastion through which the hosts are reached that have none of their own. Empty: they are connected to directly. A change counts from the next connection on, and restarts nothing. Creating a pool with a bastion, changing the host keys of one, and adding or removing one needs, besides create or update, the verb trust on windowshostkeys with the name of the pool, and get on the Secret of the bastion.",
 							Ref:         ref(v1alpha1.Bastion{}.OpenAPIModelName()),
 						},
 					},
 					"nodeLabels": {
 						SchemaProps: spec.SchemaProps{
-							Description:   "Labels that the Nodes of the hosts have besides their own. A label that is removed here is removed from the Nodes too. Labels that kubelets and clouds set, such as those of kubernetes.io, cannot be set here.",
+							Description:   "Labels that the Nodes of the hosts have besides their own. A label that is removed here is removed from the Nodes too. Labels that kubelets and clouds set, such as those of kubernetes.io, cannot be set here, nor can the role of a control plane; other roles and other labels of node.kubernetes.io can.",
 							MaxProperties: ptr.To[int64](64),
 							Type:          []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
@@ -2566,7 +2566,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolUpdateStrategy(ref common.ReferenceCal
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When hosts get a new configuration. RollingUpdate: the controller updates them by itself, one after the other, within rollingUpdate and window. OnRequest: a host is updated only when somebody asks for it with its subresource reconfigure. Changes that restart no service, such as renewed certificates of the cluster, reach all hosts at once in either case; so does what a new host needs to become a node, and one that is broken to be one again. Updates of Windows and restarts are made in either case, if the pool says so. Default RollingUpdate.\n\nPossible enum values:\n - `\"OnRequest\"` has hosts updated only when somebody asks for it.\n - `\"RollingUpdate\"` has the controller update hosts by itself, as many at a time as rollingUpdate allows.",
+							Description: "When hosts get a new configuration. RollingUpdate: the controller updates them by itself, one after the other, within rollingUpdate and window. OnRequest: hosts are updated only when somebody asks for it: for one with its subresource reconfigure, for all with restarts.after or rollingUpdate.undo. Changes that restart no service, such as renewed certificates of the cluster, reach all hosts at once in either case; so does what a new host needs to become a node, and one that is broken to be one again. Updates of Windows and restarts are made in either case, if the pool says so. Default RollingUpdate.\n\nPossible enum values:\n - `\"OnRequest\"` has hosts updated only when somebody asks for it, for one or for all.\n - `\"RollingUpdate\"` has the controller update hosts by itself, as many at a time as rollingUpdate allows.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"OnRequest", "RollingUpdate"},
@@ -2587,7 +2587,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolUpdateStrategy(ref common.ReferenceCal
 					},
 					"drain": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How the Nodes of the hosts are drained by the operations that the controller itself records, because a host has to be reconfigured or removed. Drains and reboots that users request have options of their own.",
+							Description: "How the Nodes of the hosts are drained by all operations that the controller itself records: updates, restarts, repairs and removals, and by a reconfigure that users request. Drains and reboots that users request have options of their own.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.PoolDrainOptions{}.OpenAPIModelName()),
 						},
@@ -2671,7 +2671,7 @@ func schema_pkg_apis_windows_v1alpha1_RebootOptions(ref common.ReferenceCallback
 				Properties: map[string]spec.Schema{
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Graceful (default): cordon, drain, restart, wait for the Node, uncordon. IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a drain.\n\nPossible enum values:\n - `\"Force\"` restarts the host without draining it; its pods are cut off.\n - `\"Graceful\"` drains the node, restarts the host, waits until the node is ready again, and uncordons it.\n - `\"IfPending\"` does the same if Windows waits for a restart, and nothing otherwise.",
+							Description: "Graceful (default): cordon, drain, restart, wait for the Node, uncordon. It fails before the drain while people are logged on to the host. IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a drain, whoever is logged on.\n\nPossible enum values:\n - `\"Force\"` restarts the host without draining it; its pods are cut off.\n - `\"Graceful\"` drains the node, restarts the host, waits until the node is ready again, and uncordons it.\n - `\"IfPending\"` does the same if Windows waits for a restart, and nothing otherwise.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Force", "Graceful", "IfPending"},
@@ -2687,7 +2687,7 @@ func schema_pkg_apis_windows_v1alpha1_RebootOptions(ref common.ReferenceCallback
 					},
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install, mode IfPending, or a host whose condition RebootRequired is True.",
+							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install, mode IfPending, or a host whose condition RebootRequired is True. In operations of the controller each step has a time of its own, the restart an hour.",
 							Minimum:     ptr.To[float64](1),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
@@ -2709,7 +2709,7 @@ func schema_pkg_apis_windows_v1alpha1_RemovalOptions(ref common.ReferenceCallbac
 				Properties: map[string]spec.Schema{
 					"policy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Clean (default): the Node is drained, everything that was installed on the host is removed from it, and the Node is deleted; until that is done the object stays, with the reason in the condition Removed. Abandon: the Node is deleted and the host is left as it is, services and credentials included. Abandon needs, besides update or create, the verb abandon on windowshosts with the name of the instance.\n\nPossible enum values:\n - `\"Abandon\"` leaves the host as it is; only its Node is deleted.\n - `\"Clean\"` removes everything from the host that was installed on it, before the object is deleted.",
+							Description: "Clean (default): the Node is drained, everything that was installed on the host is removed from it, and the Node is deleted; until that is done the object stays, with the reason in the condition Removed. Abandon: the Node is deleted and the host is left as it is, services and credentials included. A Node that others have made, or that was released, stays in both cases. Abandon needs, besides update or create, the verb abandon on windowshosts with the name of the instance.\n\nPossible enum values:\n - `\"Abandon\"` leaves the host as it is; only its Node is deleted, if we have made it.\n - `\"Clean\"` removes everything from the host that was installed on it, before the object is deleted.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Abandon", "Clean"},
@@ -2717,7 +2717,7 @@ func schema_pkg_apis_windows_v1alpha1_RemovalOptions(ref common.ReferenceCallbac
 					},
 					"afterSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds for which cleaning an unreachable host is tried after deletion. Then it is abandoned, as with the policy Abandon, and needs the same verb. Empty: without limit.",
+							Description: "Seconds after the deletion for which cleaning is tried on a host that cannot be reached or logged in to, and for which a paused one is waited for. Then it is abandoned, as with the policy Abandon, and needs the same verb. 0: after the first attempt. Empty: without limit; the controller sets 300 for hosts of Machines.",
 							Minimum:     ptr.To[float64](0),
 							Maximum:     ptr.To[float64](3.1536e+08),
 							Type:        []string{"integer"},
@@ -3381,7 +3381,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceCheckStatus(ref common.Refe
 				Properties: map[string]spec.Schema{
 					"passed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether no layer failed and no finding prevents the host from being a node. It is true also while our agent is not on the host yet; then the layers Agent and Preflight are Skipped.",
+							Description: "Whether no layer failed and no finding prevents the host from being a node. It is true also while our agent is not on the host yet; then the layer Agent and those after it are Skipped.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -3397,7 +3397,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceCheckStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The layers, in the order in which they were tried: Resolve, Connect, Handshake, HostKey, Authenticate, Session, Agent, Preflight, APIServer.",
+							Description: "The layers, in the order in which they were tried: Resolve, Bastion (where there is one), Connect, Handshake, HostKey, Authenticate, Session, Agent, Preflight, APIServer.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3554,7 +3554,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceDrainSpec(ref common.Refere
 					},
 					"skipWaitForDeleteTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds after which a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Empty: the same as 0.",
+							Description: "Seconds after the end of its grace period from which on a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Empty: 60 while the Node is not ready, and otherwise 0.",
 							Minimum:     ptr.To[float64](0),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
@@ -4012,7 +4012,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceLogOptions(ref common.Refer
 					},
 					"pattern": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Only lines in which this regular expression (RE2 syntax) matches. Applied before tailLines. Its program may have at most 10000 instructions, so large numbers of repetitions are refused.",
+							Description: "Only lines in which this regular expression (RE2 syntax) matches. Applied before tailLines. At most 4096 bytes. Its program may have at most 10000 instructions, so large numbers of repetitions are refused.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4033,14 +4033,14 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceLogOptions(ref common.Refer
 					},
 					"boot": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Only lines of one boot of the host: 0 is the current one, -1 the one before, and so on.",
+							Description: "Only lines of one boot of the host: 0 is the current one, -1 the one before, and so on until -100. Not with follow, but for 0.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"follow": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Keep the stream open and send new lines as they come. Default false.",
+							Description: "Keep the stream open and send new lines as they come; not with previous. On the subresource logs, which kube-apiserver ends after a minute, that is for 50 seconds. Default false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -4116,7 +4116,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstancePortForwardOptions(ref comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Ports of the host to connect to, one connection to each: from 1 to 16, none twice. The first one has the channels 0 for data and 1 for an error, the second one 2 and 3, and so on.",
+							Description: "Ports of the host to connect to, one connection to each: one to sixteen of them, none twice, of those that the flag --port-forward-ports of windows-apiserver allows: 3389, 5985, 5986, 9182 and 10250 by default. The first one has the channels 0 for data and 1 for an error, the second one 2 and 3, and so on.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4200,7 +4200,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceRebootSpec(ref common.Refer
 					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Graceful (default): cordon, drain, restart, wait for the Node, uncordon. IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a drain.\n\nPossible enum values:\n - `\"Force\"` restarts the host without draining it; its pods are cut off.\n - `\"Graceful\"` drains the node, restarts the host, waits until the node is ready again, and uncordons it.\n - `\"IfPending\"` does the same if Windows waits for a restart, and nothing otherwise.",
+							Description: "Graceful (default): cordon, drain, restart, wait for the Node, uncordon. It fails before the drain while people are logged on to the host. IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a drain, whoever is logged on.\n\nPossible enum values:\n - `\"Force\"` restarts the host without draining it; its pods are cut off.\n - `\"Graceful\"` drains the node, restarts the host, waits until the node is ready again, and uncordons it.\n - `\"IfPending\"` does the same if Windows waits for a restart, and nothing otherwise.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Force", "Graceful", "IfPending"},
@@ -4216,7 +4216,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceRebootSpec(ref common.Refer
 					},
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install, mode IfPending, or a host whose condition RebootRequired is True.",
+							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install, mode IfPending, or a host whose condition RebootRequired is True. In operations of the controller each step has a time of its own, the restart an hour.",
 							Minimum:     ptr.To[float64](1),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
@@ -4241,7 +4241,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceReconfigure(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceReconfigure requests that a host is brought to its desired configuration now. It is posted to the subresource reconfigure. With dryRun=All the answer lists what would change.",
+				Description: "WindowsInstanceReconfigure requests that a host is brought to its desired configuration now. What drains or restarts the host waits for a slot of --max-disruptive-operations, and for nothing of its pool. It is posted to the subresource reconfigure. With dryRun=All the answer lists what would change.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -4512,7 +4512,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					},
 					"credentialsSecretRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Secret in the namespace of the instance with the credentials to log in: key private-key.pem (with passphrase when it is encrypted), or key password. private-key.pem-cert.pub is an OpenSSH certificate of the private key, which hosts are offered first. private-key-NAME.pem are further private keys, any NAME, each with its own certificate private-key-NAME.pem-cert.pub: a host that accepts one of them keeps it, and others get private-key.pem. There are at most four keys and certificates. Which keys are compromised is said by the annotation windows.openshift.io/compromised-keys of the Secret. Empty: the Secret of the pool; where that is empty too, the cluster-wide key (Secret cloud-private-key in the namespace of the controller).",
+							Description: "Secret in the namespace of the instance with the credentials to log in: key private-key.pem (with passphrase when it is encrypted), or key password. private-key.pem-cert.pub is an OpenSSH certificate of the private key, which hosts are offered first. private-key-NAME.pem are further private keys, any NAME, each with its own certificate private-key-NAME.pem-cert.pub: a host that accepts one of them keeps it, and others get private-key.pem. There are at most four keys and certificates. Which keys are compromised is said by the annotation windows.openshift.io/compromised-keys of the Secret. Empty: the Secret of the pool; where that is empty too, the cluster-wide key (Secret cloud-private-key in the namespace of the controller). Creating an instance, and changing its address, port, username, Secret, bastion or pool, needs get on the Secret that is used then; for the cluster-wide key it needs the verb use on windowscredentials with the name cluster.",
 							Ref:         ref(v1alpha1.SecretReference{}.OpenAPIModelName()),
 						},
 					},
@@ -4524,20 +4524,20 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					},
 					"poolRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Pool the host belongs to, in the same namespace. Empty: none.",
+							Description: "Pool the host belongs to, in the same namespace. A change to a pool whose bastion has other host keys needs the verb trust as a change of bastion does. Empty: none.",
 							Ref:         ref(v1alpha1.PoolReference{}.OpenAPIModelName()),
 						},
 					},
 					"paused": {
 						SchemaProps: spec.SchemaProps{
-							Description: "While true the controller leaves the host alone: it neither connects to it nor changes anything on it. Logs can still be read. Default false.",
+							Description: "While true the controller leaves the host alone: it neither connects to it nor begins anything on it. An operation that has begun to change the host is completed. Drains and uncordons that users request are run, and other requests fail; logs, sessions, inspect and check work. Default false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"providerID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The provider's ID of the machine behind the host, as in Node.spec.providerID. Used to find the Node of the host. Empty: the Node is found by address.",
+							Description: "The provider's ID of the machine behind the host, as in Node.spec.providerID. Used to find the Node of the host, which gets it if it has none. Cannot be changed to another one once the host was logged in to. Empty: the Node is found by address.",
 							MaxLength:   ptr.To[int64](512),
 							Type:        []string{"string"},
 							Format:      "",
@@ -4545,7 +4545,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Desired computer name of the host; its Node gets the same name. At most 15 letters, digits and hyphens. The host is restarted once when it has another name. Cannot be changed while the host is a Node. Empty: the host keeps its name.",
+							Description: "Desired computer name of the host; its Node gets the same name. At most 15 lower-case letters, digits and hyphens, and no number. The host is restarted once when it has another name. Cannot be changed while the host is a Node. Empty: the host keeps its name.",
 							MaxLength:   ptr.To[int64](15),
 							Type:        []string{"string"},
 							Format:      "",
@@ -4553,7 +4553,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					},
 					"removal": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What happens to the host when this object is deleted. Empty: what was installed on the host is removed from it, however long that takes.",
+							Description: "What happens to the host when this object is deleted. Empty: what was installed on the host is removed from it, however long that takes. When its namespace is deleted, the host is left as it is in any case, and runs on.",
 							Ref:         ref(v1alpha1.RemovalOptions{}.OpenAPIModelName()),
 						},
 					},
@@ -4582,7 +4582,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting, Configuring, Joining, Removing, Unreachable or Failed. Later releases may have others: programs should read the conditions.\n\nPossible enum values:\n - `\"Configuring\"` means that an operation configures the host, or has done so for the first time and the host was not probed since.\n - `\"Connected\"` means that the login works and the host is fit to be a node. It is not a node yet, or it is only watched and its Node is not ready.\n - `\"Connecting\"` means that the controller connects to the host or inspects it.\n - `\"Draining\"` means that pods are leaving the Node of the host, by an operation.\n - `\"Failed\"` means that a person has to act: see the conditions.\n - `\"Joining\"` means that the host is configured, and that its Node is not ready yet.\n - `\"Pending\"` means that the controller has not tried the host yet, or the instance or its pool is paused.\n - `\"Ready\"` means that the host is logged in to and its Node is ready.\n - `\"Rebooting\"` means that the host is being restarted, by an operation.\n - `\"Removing\"` means that the object was deleted, and the host is being cleaned.\n - `\"Unreachable\"` means that no SSH connection can be made.",
+							Description: "One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting, Configuring, Joining, Removing, Unreachable or Failed. Later releases may have others: programs should read the conditions.\n\nPossible enum values:\n - `\"Configuring\"` means that an operation configures the host, or waits for its slot, or has done so for the first time and the host was not probed since.\n - `\"Connected\"` means that the login works and the host is fit to be a node. It is not a node yet, or it is only watched and its Node is not ready.\n - `\"Connecting\"` means that the controller connects to the host or inspects it.\n - `\"Draining\"` means that pods are leaving the Node of the host, by an operation.\n - `\"Failed\"` means that a person has to act: see the conditions.\n - `\"Joining\"` means that the host is configured, and that its Node is not ready yet.\n - `\"Pending\"` means that the controller has not tried the host yet, or the instance or its pool is paused.\n - `\"Ready\"` means that the host is logged in to and its Node is ready.\n - `\"Rebooting\"` means that an operation restarts the host, prepares that, or waits for its slot.\n - `\"Removing\"` means that the object was deleted, and the host is being cleaned.\n - `\"Unreachable\"` means that no SSH connection can be made, or that it breaks before the login is done.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Configuring", "Connected", "Connecting", "Draining", "Failed", "Joining", "Pending", "Ready", "Rebooting", "Removing", "Unreachable"},
@@ -4600,7 +4600,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Conditions of the host, in the order in which they are evaluated: Resolved, Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured, RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being deleted; CredentialsCurrent from when the host first gets another key than it had. Each has a reason and a message with what to do.",
+							Description: "Conditions of the host, in the order in which they are evaluated: Resolved, Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured, RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being deleted; CredentialsCurrent from when the host first gets another key than it had; SourceSynced where its source no longer asks for the host as it did. Each has a reason and a message with what to do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -4998,7 +4998,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolSpec(ref common.ReferenceCa
 					},
 					"paused": {
 						SchemaProps: spec.SchemaProps{
-							Description: "While true the controller leaves the hosts of the pool alone, as if each of them were paused. Default false.",
+							Description: "While true the controller leaves the hosts of the pool alone, as if each of them were paused (spec.paused of an instance). Default false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -5086,7 +5086,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 					},
 					"readyReplicas": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Number of them that are ready.",
+							Description: "Number of them that are ready, but for those that are being deleted.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -5195,7 +5195,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Conditions of the pool: SourceSynced, Updated, Updating, Degraded, Paused. Each has a reason and a message with what to do.",
+							Description: "Conditions of the pool: SourceSynced, Updated, Updating, Degraded, Paused, and CredentialsCurrent from when its hosts first get another key than they had. Each has a reason and a message with what to do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -72,7 +72,7 @@ func (e *Embedded) makeSpace(ctx context.Context) {
 			continue
 		}
 		if err := e.endAlarm(ctx, alarm); err != nil {
-			klog.FromContext(ctx).Error(err, "The embedded etcd is full and takes no writes; make its volume larger, or delete objects that are not needed")
+			klog.FromContext(ctx).Error(err, "The embedded etcd is full and takes no writes")
 			continue
 		}
 		klog.FromContext(ctx).Info("The embedded etcd was full and refused writes; old revisions were removed, and it takes writes again")
@@ -97,7 +97,7 @@ func (e *Embedded) endAlarm(ctx context.Context, alarm *etcdserverpb.AlarmMember
 	}
 	if used := backend.Size(); used > most {
 		e.crowdedAt = now.Header.Revision
-		return fmt.Errorf("the objects that the embedded etcd has are %d MiB, and it may have %d MiB", used>>20, e.quota>>20)
+		return fmt.Errorf("the objects that the embedded etcd has are %d MiB, and it may have %d MiB: delete some that are not needed", used>>20, e.quota>>20)
 	}
 	if _, err := client.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: alarm.MemberID, Alarm: alarm.Alarm}); err != nil {
 		return fmt.Errorf("ending the alarm of the embedded etcd: %w", err)
@@ -124,7 +124,7 @@ func (e *Embedded) defragment() error {
 		return err
 	}
 	if needed := backend.SizeInUse() + spareRoom; free < needed {
-		return fmt.Errorf("defragmenting the embedded etcd needs %d MiB in %s, and %d MiB are free", needed>>20, e.dir, free>>20)
+		return fmt.Errorf("defragmenting the embedded etcd needs %d MiB in %s, and %d MiB are free: make the volume larger", needed>>20, e.dir, free>>20)
 	}
 	if err := backend.Defrag(); err != nil {
 		return fmt.Errorf("defragmenting the embedded etcd: %w", err)

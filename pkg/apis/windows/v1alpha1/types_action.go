@@ -99,7 +99,8 @@ type WindowsInstanceRebootSpec struct {
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // WindowsInstanceReconfigure requests that a host is brought to its desired
-// configuration now. It is posted to the subresource reconfigure. With dryRun=All the answer
+// configuration now. What drains or restarts the host waits for a slot of --max-disruptive-operations, and for nothing
+// of its pool. It is posted to the subresource reconfigure. With dryRun=All the answer
 // lists what would change.
 type WindowsInstanceReconfigure struct {
 	metav1.TypeMeta `json:",inline"`

@@ -24,10 +24,10 @@ type WindowsInstanceCheck struct {
 // WindowsInstanceCheckStatus is the answer to a check.
 type WindowsInstanceCheckStatus struct {
 	// Whether no layer failed and no finding prevents the host from being a node. It is
-	// true also while our agent is not on the host yet; then the layers Agent and
-	// Preflight are Skipped.
+	// true also while our agent is not on the host yet; then the layer Agent and those after it
+	// are Skipped.
 	Passed bool `json:"passed"`
-	// The layers, in the order in which they were tried: Resolve, Connect,
+	// The layers, in the order in which they were tried: Resolve, Bastion (where there is one), Connect,
 	// Handshake, HostKey, Authenticate, Session, Agent, Preflight, APIServer.
 	// +optional
 	// +listType=map

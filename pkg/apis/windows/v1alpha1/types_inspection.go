@@ -115,7 +115,8 @@ type DriftInspection struct {
 	// +listType=atomic
 	Repaired []string `json:"repaired,omitempty"`
 	// What was left, as it costs a drain or a restart of the host, or needs a file that
-	// has to be sent: reconfigure the host to repair it.
+	// has to be sent, was changed again each time that it was repaired, or could not be repaired: reconfigure the host to
+	// repair it.
 	// +optional
 	// +listType=atomic
 	Left []string `json:"left,omitempty"`

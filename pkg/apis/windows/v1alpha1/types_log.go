@@ -48,7 +48,7 @@ type WindowsInstanceLogOptions struct {
 	// Another spelling of tailLines.
 	// +optional
 	Tail *int64 `json:"tail,omitempty"`
-	// Only lines in which this regular expression (RE2 syntax) matches. Applied before tailLines.
+	// Only lines in which this regular expression (RE2 syntax) matches. Applied before tailLines. At most 4096 bytes.
 	// Its program may have at most 10000 instructions, so large numbers of repetitions are refused.
 	// +optional
 	Pattern string `json:"pattern,omitempty"`
@@ -58,10 +58,11 @@ type WindowsInstanceLogOptions struct {
 	// Whether pattern minds upper and lower case. Default true.
 	// +optional
 	CaseSensitive *bool `json:"case-sensitive,omitempty"`
-	// Only lines of one boot of the host: 0 is the current one, -1 the one before, and so on.
+	// Only lines of one boot of the host: 0 is the current one, -1 the one before, and so on until -100. Not with follow, but for 0.
 	// +optional
 	Boot *int64 `json:"boot,omitempty"`
-	// Keep the stream open and send new lines as they come. Default false.
+	// Keep the stream open and send new lines as they come; not with previous. On the subresource logs, which kube-apiserver ends
+	// after a minute, that is for 50 seconds. Default false.
 	// +optional
 	Follow bool `json:"follow,omitempty"`
 	// Read the rotated file before the current one. Default false.

@@ -103,7 +103,7 @@ const (
 	StepSkipped OperationStepState = "Skipped"
 	// StepFailed means that the step failed; the message explains why.
 	StepFailed OperationStepState = "Failed"
-	// StepCanceled means that the step was interrupted because a user requested the end of the operation.
+	// StepCanceled means that the step was interrupted because a user or the controller requested the end of the operation, or the instance was deleted.
 	StepCanceled OperationStepState = "Canceled"
 )
 
@@ -235,7 +235,7 @@ type Operation struct {
 	// known; of status.operation the steps tell.
 	// +optional
 	HostUntouched bool `json:"hostUntouched,omitempty"`
-	// User who requested its end. Empty: nobody.
+	// Who requested its end: a user, or windows-controller. Empty: nobody.
 	// +optional
 	CancelRequestedBy string `json:"cancelRequestedBy,omitempty"`
 	// When its end was requested. Empty: it was not.
@@ -297,7 +297,8 @@ type OperationNode struct {
 	Name string `json:"name"`
 	// UID of the Node.
 	UID types.UID `json:"uid"`
-	// Whether the Node was cordoned before the operation began. Such a Node stays so.
+	// Whether the Node was cordoned before the operation cordoned it. Such a Node stays so, unless an earlier operation that
+	// failed had left it cordoned, or the operation is Uncordon.
 	// +optional
 	WasUnschedulable bool `json:"wasUnschedulable,omitempty"`
 }
@@ -338,8 +339,9 @@ type DrainOptions struct {
 	// +k8s:optional
 	// +k8s:maxLength=4096
 	PodSelector string `json:"podSelector,omitempty"`
-	// Seconds after which a pod that is being deleted is no longer waited for, for example
-	// because its kubelet is dead. 0: it is waited for until the timeout. Empty: the same as 0.
+	// Seconds after the end of its grace period from which on a pod that is being deleted is no longer waited for, for
+	// example because its kubelet is dead. 0: it is waited for until the timeout. Empty: 60 while the Node is not ready,
+	// and otherwise 0.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=0
@@ -363,8 +365,9 @@ const (
 
 // RebootOptions say how a host is restarted.
 type RebootOptions struct {
-	// Graceful (default): cordon, drain, restart, wait for the Node, uncordon.
-	// IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a drain.
+	// Graceful (default): cordon, drain, restart, wait for the Node, uncordon. It fails before the drain while people are
+	// logged on to the host. IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a
+	// drain, whoever is logged on.
 	// +optional
 	// +k8s:optional
 	Mode RebootMode `json:"mode,omitempty"`
@@ -374,7 +377,8 @@ type RebootOptions struct {
 	// +k8s:optional
 	InstallUpdates WindowsUpdatesInstall `json:"installUpdates,omitempty"`
 	// Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with
-	// updates to install, mode IfPending, or a host whose condition RebootRequired is True.
+	// updates to install, mode IfPending, or a host whose condition RebootRequired is True. In operations of the controller
+	// each step has a time of its own, the restart an hour.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=1

@@ -45,7 +45,8 @@ type WindowsInstanceExecOptions struct {
 type WindowsInstancePortForwardOptions struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Ports of the host to connect to, one connection to each: from 1 to 16, none twice. The first
+	// Ports of the host to connect to, one connection to each: one to sixteen of them, none twice, of those that the flag
+	// --port-forward-ports of windows-apiserver allows: 3389, 5985, 5986, 9182 and 10250 by default. The first
 	// one has the channels 0 for data and 1 for an error, the second one 2 and 3, and so on.
 	// +required
 	// +listType=atomic

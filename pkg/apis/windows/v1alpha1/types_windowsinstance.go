@@ -80,7 +80,9 @@ type WindowsInstanceSpec struct {
 	// private-key.pem. There are at most four keys and certificates. Which keys are compromised
 	// is said by the annotation windows.openshift.io/compromised-keys of the Secret.
 	// Empty: the Secret of the pool; where that is empty too, the cluster-wide key
-	// (Secret cloud-private-key in the namespace of the controller).
+	// (Secret cloud-private-key in the namespace of the controller). Creating an instance, and changing its address, port,
+	// username, Secret, bastion or pool, needs get on the Secret that is used then; for the cluster-wide key
+	// it needs the verb use on windowscredentials with the name cluster.
 	// +optional
 	// +k8s:optional
 	CredentialsSecretRef *SecretReference `json:"credentialsSecretRef,omitempty"`
@@ -92,29 +94,33 @@ type WindowsInstanceSpec struct {
 	// +optional
 	// +k8s:optional
 	Bastion *Bastion `json:"bastion,omitempty"`
-	// Pool the host belongs to, in the same namespace. Empty: none.
+	// Pool the host belongs to, in the same namespace. A change to a pool whose bastion has other host keys needs the verb trust
+	// as a change of bastion does. Empty: none.
 	// +optional
 	// +k8s:optional
 	PoolRef *PoolReference `json:"poolRef,omitempty"`
 	// While true the controller leaves the host alone: it neither connects to it
-	// nor changes anything on it. Logs can still be read. Default false.
+	// nor begins anything on it. An operation that has begun to change the host is completed. Drains and uncordons that
+	// users request are run, and other requests fail; logs, sessions, inspect and check work. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 	// The provider's ID of the machine behind the host, as in Node.spec.providerID.
-	// Used to find the Node of the host. Empty: the Node is found by address.
+	// Used to find the Node of the host, which gets it if it has none. Cannot be changed to another one once the host was
+	// logged in to. Empty: the Node is found by address.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=512
 	ProviderID string `json:"providerID,omitempty"`
-	// Desired computer name of the host; its Node gets the same name. At most 15 letters,
-	// digits and hyphens. The host is restarted once when it has another name. Cannot be
+	// Desired computer name of the host; its Node gets the same name. At most 15 lower-case letters,
+	// digits and hyphens, and no number. The host is restarted once when it has another name. Cannot be
 	// changed while the host is a Node. Empty: the host keeps its name.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=15
 	NodeName string `json:"nodeName,omitempty"`
 	// What happens to the host when this object is deleted. Empty: what was installed on the
-	// host is removed from it, however long that takes.
+	// host is removed from it, however long that takes. When its namespace is deleted, the host is left as it is in any case, and
+	// runs on.
 	// +optional
 	// +k8s:optional
 	Removal *RemovalOptions `json:"removal,omitempty"`
@@ -128,7 +134,7 @@ type RemovalPolicy string
 const (
 	// RemovalClean removes everything from the host that was installed on it, before the object is deleted.
 	RemovalClean RemovalPolicy = "Clean"
-	// RemovalAbandon leaves the host as it is; only its Node is deleted.
+	// RemovalAbandon leaves the host as it is; only its Node is deleted, if we have made it.
 	RemovalAbandon RemovalPolicy = "Abandon"
 )
 
@@ -137,13 +143,14 @@ type RemovalOptions struct {
 	// Clean (default): the Node is drained, everything that was installed on the host is removed
 	// from it, and the Node is deleted; until that is done the object stays, with the
 	// reason in the condition Removed. Abandon: the Node is deleted and the host is left
-	// as it is, services and credentials included. Abandon needs, besides update or
+	// as it is, services and credentials included. A Node that others have made, or that was released, stays in both cases. Abandon needs, besides update or
 	// create, the verb abandon on windowshosts with the name of the instance.
 	// +optional
 	// +k8s:optional
 	Policy RemovalPolicy `json:"policy,omitempty"`
-	// Seconds for which cleaning an unreachable host is tried after deletion. Then it is
-	// abandoned, as with the policy Abandon, and needs the same verb. Empty: without limit.
+	// Seconds after the deletion for which cleaning is tried on a host that cannot be reached or logged in to, and for which a paused one
+	// is waited for. Then it is abandoned, as with the policy Abandon, and needs the same verb. 0: after the first attempt.
+	// Empty: without limit; the controller sets 300 for hosts of Machines.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=0
@@ -223,15 +230,15 @@ const (
 	InstanceReady WindowsInstancePhase = "Ready"
 	// InstanceDraining means that pods are leaving the Node of the host, by an operation.
 	InstanceDraining WindowsInstancePhase = "Draining"
-	// InstanceRebooting means that the host is being restarted, by an operation.
+	// InstanceRebooting means that an operation restarts the host, prepares that, or waits for its slot.
 	InstanceRebooting WindowsInstancePhase = "Rebooting"
-	// InstanceConfiguring means that an operation configures the host, or has done so for the first time and the host was not probed since.
+	// InstanceConfiguring means that an operation configures the host, or waits for its slot, or has done so for the first time and the host was not probed since.
 	InstanceConfiguring WindowsInstancePhase = "Configuring"
 	// InstanceJoining means that the host is configured, and that its Node is not ready yet.
 	InstanceJoining WindowsInstancePhase = "Joining"
 	// InstanceRemoving means that the object was deleted, and the host is being cleaned.
 	InstanceRemoving WindowsInstancePhase = "Removing"
-	// InstanceUnreachable means that no SSH connection can be made.
+	// InstanceUnreachable means that no SSH connection can be made, or that it breaks before the login is done.
 	InstanceUnreachable WindowsInstancePhase = "Unreachable"
 	// InstanceFailed means that a person has to act: see the conditions.
 	InstanceFailed WindowsInstancePhase = "Failed"
@@ -251,7 +258,7 @@ type WindowsInstanceStatus struct {
 	// Conditions of the host, in the order in which they are evaluated: Resolved,
 	// Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured,
 	// RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being
-	// deleted; CredentialsCurrent from when the host first gets another key than it had. Each has a reason and a message with what to do.
+	// deleted; CredentialsCurrent from when the host first gets another key than it had; SourceSynced where its source no longer asks for the host as it did. Each has a reason and a message with what to do.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge

@@ -39,7 +39,7 @@ type WindowsNodePoolSpec struct {
 	// +k8s:immutable
 	Source PoolSource `json:"source"`
 	// While true the controller leaves the hosts of the pool alone, as if each of
-	// them were paused. Default false.
+	// them were paused (spec.paused of an instance). Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 	// What every host of the pool gets.
@@ -167,15 +167,15 @@ type PoolUpdateStrategyType string
 const (
 	// RollingUpdate has the controller update hosts by itself, as many at a time as rollingUpdate allows.
 	RollingUpdate PoolUpdateStrategyType = "RollingUpdate"
-	// OnRequest has hosts updated only when somebody asks for it.
+	// OnRequest has hosts updated only when somebody asks for it, for one or for all.
 	OnRequest PoolUpdateStrategyType = "OnRequest"
 )
 
 // PoolUpdateStrategy describes how the controller changes and removes the hosts of a pool.
 type PoolUpdateStrategy struct {
 	// When hosts get a new configuration. RollingUpdate: the controller updates them by itself, one
-	// after the other, within rollingUpdate and window. OnRequest: a host is updated only when somebody
-	// asks for it with its subresource reconfigure. Changes that restart no service, such as renewed
+	// after the other, within rollingUpdate and window. OnRequest: hosts are updated only when somebody
+	// asks for it: for one with its subresource reconfigure, for all with restarts.after or rollingUpdate.undo. Changes that restart no service, such as renewed
 	// certificates of the cluster, reach all hosts at once in either case; so does what a new host needs to
 	// become a node, and one that is broken to be one again. Updates of Windows and restarts are made in either case, if the pool says so. Default RollingUpdate.
 	// +optional
@@ -189,9 +189,9 @@ type PoolUpdateStrategy struct {
 	// +optional
 	// +k8s:optional
 	Window *MaintenanceWindow `json:"window,omitempty"`
-	// How the Nodes of the hosts are drained by the operations that the controller itself
-	// records, because a host has to be reconfigured or removed. Drains and reboots that users
-	// request have options of their own.
+	// How the Nodes of the hosts are drained by all operations that the controller itself
+	// records: updates, restarts, repairs and removals, and by a reconfigure that users request. Drains and reboots that
+	// users request have options of their own.
 	// +optional
 	Drain PoolDrainOptions `json:"drain,omitempty"`
 }
@@ -211,21 +211,22 @@ const (
 // PoolRollingUpdate describes how the hosts of a pool are updated one after the other.
 type PoolRollingUpdate struct {
 	// How many hosts of the pool may be out of service at the same time: a number, or a percentage of
-	// the hosts that the pool should have, which allows at least one. A host counts while its Node is not
+	// the hosts that the pool should have, which allows at least one; not 0. A host counts while its Node is not
 	// ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller
 	// drains, restarts or removes no host that would exceed it, unless a person has asked for that or confirmed it, or the
 	// Machine of the host is deleted. What restarts services and leaves pods running is not bounded by it: one host gets that first, and then
-	// up to ten of all pools at a time. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.
+	// up to ten of all pools at a time, or as many as --max-disruptive-operations says if that is more. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// How many hosts get a new configuration first: a number, or a percentage of the hosts that the
-	// pool should have, rounded up. The others follow when it is raised or removed. It is about new
+	// pool should have, rounded up. 0: none. The others follow when it is raised or removed. It is about new
 	// configurations that restart services or drain hosts, not about updates of Windows. Empty: all of them, one after the other.
 	// +optional
 	Canary *intstr.IntOrString `json:"canary,omitempty"`
 	// How many hosts an update may break before no further host is updated. A host is broken when its
 	// update has failed after the host was changed, or has succeeded and its Node went down. Broken hosts are
-	// updated again in any case, so that a correction reaches them first. Default 0.
+	// updated again in any case, so that a correction reaches them first. What restarts no service is stopped after more
+	// than three at least. Updates of Windows that failed count on their own. Default 0.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=0
@@ -233,8 +234,8 @@ type PoolRollingUpdate struct {
 	// What happens when an update has broken more than maxFailures hosts. Stop: no further host is updated, and the
 	// broken ones are left to you. Rollback: in addition, the broken ones get back the template of the pool and the
 	// programs that they worked with, and the pool stays so until its template or the payload changes, or until
-	// somebody resumes it (resumedAt); see status.rolledBack. What comes from the cluster, such as trust, credentials and network, does
-	// not go back, nor does the kubelet to a version that does not suit the API server. Default Stop.
+	// somebody resumes it (resumedAt); see status.rolledBack. What comes from the cluster, such as trust, credentials and network, and the
+	// labels and taints of Nodes do not go back, nor does the kubelet to a version that does not suit the API server. Default Stop.
 	// +optional
 	// +k8s:optional
 	OnFailure PoolFailurePolicy `json:"onFailure,omitempty"`
@@ -250,7 +251,7 @@ type PoolRollingUpdate struct {
 	// +k8s:optional
 	Undo *PoolUndo `json:"undo,omitempty"`
 	// For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only
-	// then that has succeeded: the Node is uncordoned, and the next host follows. After ten minutes that ends while hosts of other
+	// then that has succeeded: the Node is uncordoned, and the next host follows. 0: it need not stay so. After ten minutes that ends while hosts of other
 	// pools wait for the slot of the host, as the operation then says; with more slots (--max-disruptive-operations) they wait for less. Empty: as the flag --node-settle-time of
 	// windows-controller says, 30 by default.
 	// +optional
@@ -324,18 +325,18 @@ type PoolDrainOptions struct {
 	// +k8s:maximum=604800
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 	// Whether pods with emptyDir volumes are evicted too; what they hold is lost.
-	// While false the hosts that run any are neither reconfigured, where that needs a drain, nor
+	// While false the hosts that run any are neither drained for an update or a restart, nor
 	// removed. Default true.
 	// +optional
 	DeleteEmptyDirData *bool `json:"deleteEmptyDirData,omitempty"`
 	// Whether pods that no controller manages are evicted too; nothing recreates them.
-	// While false the hosts that run any are neither reconfigured, where that needs a drain, nor
+	// While false the hosts that run any are neither drained for an update or a restart, nor
 	// removed. Default true.
 	// +optional
 	Force *bool `json:"force,omitempty"`
-	// Seconds after which a pod that is being deleted is no longer waited for, for example
-	// because its kubelet is dead. 0: it is waited for until the timeout. Empty: 60 while the
-	// Node is not ready, and otherwise 0.
+	// Seconds after the end of its grace period from which on a pod that is being deleted is no longer waited for, for
+	// example because its kubelet is dead. 0: it is waited for until the timeout. Empty: 60 while the Node is not ready,
+	// and otherwise 0.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=0
@@ -346,12 +347,14 @@ type PoolDrainOptions struct {
 // PoolSource is where the hosts of a pool come from. Exactly one member is set.
 // +union
 type PoolSource struct {
-	// A MachineSet of group machine.openshift.io in the namespace of the pool.
+	// A MachineSet of group machine.openshift.io in the namespace of the pool, which has to have its name. The controller
+	// makes the pool of each MachineSet of Windows by itself.
 	// +optional
 	// +k8s:optional
 	// +k8s:unionMember
 	MachineSet *SourceReference `json:"machineSet,omitempty"`
-	// A ConfigMap in the format of windows-instances in the namespace of the pool.
+	// The ConfigMap windows-instances in the namespace of the controller (its flag --instances-configmap), for the pool of the same name
+	// there; no other one is read. The controller makes that pool by itself.
 	// +optional
 	// +k8s:optional
 	// +k8s:unionMember
@@ -379,19 +382,21 @@ type InstancesSource struct{}
 // PoolTemplate is what every host of a pool gets.
 type PoolTemplate struct {
 	// Secret in the namespace of the pool with the credentials to log in to its
-	// hosts; see credentialsSecretRef of WindowsInstance. Empty: the cluster-wide key.
+	// hosts; see credentialsSecretRef of WindowsInstance. Empty: the cluster-wide key. Needs the same rights.
 	// +optional
 	// +k8s:optional
 	CredentialsSecretRef *SecretReference `json:"credentialsSecretRef,omitempty"`
 	// Bastion through which the hosts are reached that have none of their own. Empty: they are connected to directly. A change
-	// counts from the next connection on, and restarts nothing. Changing the host keys of the bastion of an existing
-	// pool, or adding or removing one, needs, besides update, the verb trust on windowshostkeys with the name of the pool.
+	// counts from the next connection on, and restarts nothing. Creating a pool with a bastion, changing the host keys of one,
+	// and adding or removing one needs, besides create or update, the verb trust on windowshostkeys with the name of the
+	// pool, and get on the Secret of the bastion.
 	// +optional
 	// +k8s:optional
 	Bastion *Bastion `json:"bastion,omitempty"`
 	// Labels that the Nodes of the hosts have besides their own. A label that is removed
 	// here is removed from the Nodes too. Labels that kubelets and clouds set, such as
-	// those of kubernetes.io, cannot be set here.
+	// those of kubernetes.io, cannot be set here, nor can the role of a control plane; other roles and other labels of
+	// node.kubernetes.io can.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxProperties=64
@@ -456,14 +461,16 @@ type NodeTaint struct {
 
 // KubeletTemplate has the settings of the kubelets of a pool.
 type KubeletTemplate struct {
-	// How many pods a host may run. Default 250.
+	// How many pods a host may run. Empty: as many as the workers on OpenShift, by their maxPods and podsPerCore; where these
+	// do not say it, and on other clusters, 250.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=1
 	// +k8s:maximum=1000
 	MaxPods *int32 `json:"maxPods,omitempty"`
 	// What the operating system keeps for itself: cpu, memory, ephemeral-storage.
-	// Default for each that is missing: 500m, 2Gi, 1Gi.
+	// One that is missing is that of the workers on OpenShift, of memory 2Gi at least. Where these do not say it, and on other
+	// clusters, it is 500m, 2Gi, 1Gi.
 	// +optional
 	// +k8s:opaqueType
 	SystemReserved corev1.ResourceList `json:"systemReserved,omitempty"`
@@ -473,7 +480,9 @@ type KubeletTemplate struct {
 	// +k8s:opaqueType
 	KubeReserved corev1.ResourceList `json:"kubeReserved,omitempty"`
 	// When pods are evicted: memory.available, nodefs.available or imagefs.available to a
-	// quantity or a percentage. Default for each of the latter two that is missing: 10%, 15%.
+	// quantity above zero, or to a percentage below 100%; 0% is no threshold. One that is missing is that of the workers
+	// on OpenShift. Where these have none, and on other clusters, it is 10% for nodefs.available, 15% for imagefs.available,
+	// and none for memory.available.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxProperties=16
@@ -508,8 +517,8 @@ const (
 
 // ContainerdTemplate has the settings of containerd on the hosts of a pool.
 type ContainerdTemplate struct {
-	// Image that keeps the network of a pod. Empty: the cluster's pause image, or Microsoft's
-	// if the cluster has none.
+	// Image that keeps the network of a pod. Empty: mcr.microsoft.com/oss/kubernetes/pause:3.9, which a cluster that is cut off
+	// from the internet has to mirror.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=512
@@ -522,7 +531,7 @@ type ContainerdTemplate struct {
 
 // LogRotationTemplate describes when the logs of the services of a host are rotated.
 type LogRotationTemplate struct {
-	// Size at which a log is rotated. 0: logs are not rotated. Default 100Mi.
+	// Size at which a log is rotated, 64Ki at least. 0: logs are not rotated, and rotated ones not removed. Default 100Mi.
 	// +optional
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 	// Age in seconds at which a rotated log is removed. 0: never. Default 604800, a week.
@@ -638,7 +647,7 @@ type WindowsNodePoolStatus struct {
 	// Number of WindowsInstances of the pool.
 	// +optional
 	Replicas int32 `json:"replicas"`
-	// Number of them that are ready.
+	// Number of them that are ready, but for those that are being deleted.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 	// Number of them whose current revision is the desired one. Those that a rollback keeps from updateRevision do not
@@ -695,8 +704,8 @@ type WindowsNodePoolStatus struct {
 	// +optional
 	// +k8s:optional
 	ConfirmedRemovals *PoolConfirmedRemovals `json:"confirmedRemovals,omitempty"`
-	// Conditions of the pool: SourceSynced, Updated, Updating, Degraded, Paused. Each has a reason and
-	// a message with what to do.
+	// Conditions of the pool: SourceSynced, Updated, Updating, Degraded, Paused, and CredentialsCurrent from when its hosts
+	// first get another key than they had. Each has a reason and a message with what to do.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge

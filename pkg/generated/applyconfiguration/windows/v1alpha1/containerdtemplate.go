@@ -14,8 +14,8 @@ import (
 //
 // ContainerdTemplate has the settings of containerd on the hosts of a pool.
 type ContainerdTemplateApplyConfiguration struct {
-	// Image that keeps the network of a pod. Empty: the cluster's pause image, or Microsoft's
-	// if the cluster has none.
+	// Image that keeps the network of a pod. Empty: mcr.microsoft.com/oss/kubernetes/pause:3.9, which a cluster that is cut off
+	// from the internet has to mirror.
 	SandboxImage *string `json:"sandboxImage,omitempty"`
 	// How much containerd logs: trace, debug, info, warn or error. Default info.
 	LogLevel *windowsv1alpha1.ContainerdLogLevel `json:"logLevel,omitempty"`

@@ -29,8 +29,9 @@ type DrainOptionsApplyConfiguration struct {
 	DisableEviction *bool `json:"disableEviction,omitempty"`
 	// Label selector of the pods to evict, as in kubectl. Empty: all.
 	PodSelector *string `json:"podSelector,omitempty"`
-	// Seconds after which a pod that is being deleted is no longer waited for, for example
-	// because its kubelet is dead. 0: it is waited for until the timeout. Empty: the same as 0.
+	// Seconds after the end of its grace period from which on a pod that is being deleted is no longer waited for, for
+	// example because its kubelet is dead. 0: it is waited for until the timeout. Empty: 60 while the Node is not ready,
+	// and otherwise 0.
 	SkipWaitForDeleteTimeoutSeconds *int32 `json:"skipWaitForDeleteTimeoutSeconds,omitempty"`
 }
 

@@ -14,16 +14,20 @@ import (
 //
 // KubeletTemplate has the settings of the kubelets of a pool.
 type KubeletTemplateApplyConfiguration struct {
-	// How many pods a host may run. Default 250.
+	// How many pods a host may run. Empty: as many as the workers on OpenShift, by their maxPods and podsPerCore; where these
+	// do not say it, and on other clusters, 250.
 	MaxPods *int32 `json:"maxPods,omitempty"`
 	// What the operating system keeps for itself: cpu, memory, ephemeral-storage.
-	// Default for each that is missing: 500m, 2Gi, 1Gi.
+	// One that is missing is that of the workers on OpenShift, of memory 2Gi at least. Where these do not say it, and on other
+	// clusters, it is 500m, 2Gi, 1Gi.
 	SystemReserved *v1.ResourceList `json:"systemReserved,omitempty"`
 	// What the kubelet and the container runtime keep for themselves: cpu, memory,
 	// ephemeral-storage. Default: nothing.
 	KubeReserved *v1.ResourceList `json:"kubeReserved,omitempty"`
 	// When pods are evicted: memory.available, nodefs.available or imagefs.available to a
-	// quantity or a percentage. Default for each of the latter two that is missing: 10%, 15%.
+	// quantity above zero, or to a percentage below 100%; 0% is no threshold. One that is missing is that of the workers
+	// on OpenShift. Where these have none, and on other clusters, it is 10% for nodefs.available, 15% for imagefs.available,
+	// and none for memory.available.
 	EvictionHard map[string]string `json:"evictionHard,omitempty"`
 	// How much the kubelet and kube-proxy log, from 0 to 10. Default 2 for the kubelet, and
 	// 0 for kube-proxy.

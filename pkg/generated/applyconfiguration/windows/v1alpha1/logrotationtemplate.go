@@ -15,7 +15,7 @@ import (
 //
 // LogRotationTemplate describes when the logs of the services of a host are rotated.
 type LogRotationTemplateApplyConfiguration struct {
-	// Size at which a log is rotated. 0: logs are not rotated. Default 100Mi.
+	// Size at which a log is rotated, 64Ki at least. 0: logs are not rotated, and rotated ones not removed. Default 100Mi.
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 	// Age in seconds at which a rotated log is removed. 0: never. Default 604800, a week.
 	MaxAgeSeconds *int64 `json:"maxAgeSeconds,omitempty"`

@@ -95,7 +95,7 @@ type OperationApplyConfiguration struct {
 	// Node, for example because the host could not be reached. Empty: it did, or that is not
 	// known; of status.operation the steps tell.
 	HostUntouched *bool `json:"hostUntouched,omitempty"`
-	// User who requested its end. Empty: nobody.
+	// Who requested its end: a user, or windows-controller. Empty: nobody.
 	CancelRequestedBy *string `json:"cancelRequestedBy,omitempty"`
 	// When its end was requested. Empty: it was not.
 	CancelRequestedAt *v1.Time `json:"cancelRequestedAt,omitempty"`

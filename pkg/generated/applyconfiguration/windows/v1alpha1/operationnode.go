@@ -18,7 +18,8 @@ type OperationNodeApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// UID of the Node.
 	UID *types.UID `json:"uid,omitempty"`
-	// Whether the Node was cordoned before the operation began. Such a Node stays so.
+	// Whether the Node was cordoned before the operation cordoned it. Such a Node stays so, unless an earlier operation that
+	// failed had left it cordoned, or the operation is Uncordon.
 	WasUnschedulable *bool `json:"wasUnschedulable,omitempty"`
 }
 

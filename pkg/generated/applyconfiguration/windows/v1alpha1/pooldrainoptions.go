@@ -18,16 +18,16 @@ type PoolDrainOptionsApplyConfiguration struct {
 	// again later. 0: never. While hosts of other pools wait, it gets an hour at most. Default 600.
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 	// Whether pods with emptyDir volumes are evicted too; what they hold is lost.
-	// While false the hosts that run any are neither reconfigured, where that needs a drain, nor
+	// While false the hosts that run any are neither drained for an update or a restart, nor
 	// removed. Default true.
 	DeleteEmptyDirData *bool `json:"deleteEmptyDirData,omitempty"`
 	// Whether pods that no controller manages are evicted too; nothing recreates them.
-	// While false the hosts that run any are neither reconfigured, where that needs a drain, nor
+	// While false the hosts that run any are neither drained for an update or a restart, nor
 	// removed. Default true.
 	Force *bool `json:"force,omitempty"`
-	// Seconds after which a pod that is being deleted is no longer waited for, for example
-	// because its kubelet is dead. 0: it is waited for until the timeout. Empty: 60 while the
-	// Node is not ready, and otherwise 0.
+	// Seconds after the end of its grace period from which on a pod that is being deleted is no longer waited for, for
+	// example because its kubelet is dead. 0: it is waited for until the timeout. Empty: 60 while the Node is not ready,
+	// and otherwise 0.
 	SkipWaitForDeleteTimeoutSeconds *int32 `json:"skipWaitForDeleteTimeoutSeconds,omitempty"`
 }
 

@@ -17,25 +17,26 @@ import (
 // PoolRollingUpdate describes how the hosts of a pool are updated one after the other.
 type PoolRollingUpdateApplyConfiguration struct {
 	// How many hosts of the pool may be out of service at the same time: a number, or a percentage of
-	// the hosts that the pool should have, which allows at least one. A host counts while its Node is not
+	// the hosts that the pool should have, which allows at least one; not 0. A host counts while its Node is not
 	// ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller
 	// drains, restarts or removes no host that would exceed it, unless a person has asked for that or confirmed it, or the
 	// Machine of the host is deleted. What restarts services and leaves pods running is not bounded by it: one host gets that first, and then
-	// up to ten of all pools at a time. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.
+	// up to ten of all pools at a time, or as many as --max-disruptive-operations says if that is more. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// How many hosts get a new configuration first: a number, or a percentage of the hosts that the
-	// pool should have, rounded up. The others follow when it is raised or removed. It is about new
+	// pool should have, rounded up. 0: none. The others follow when it is raised or removed. It is about new
 	// configurations that restart services or drain hosts, not about updates of Windows. Empty: all of them, one after the other.
 	Canary *intstr.IntOrString `json:"canary,omitempty"`
 	// How many hosts an update may break before no further host is updated. A host is broken when its
 	// update has failed after the host was changed, or has succeeded and its Node went down. Broken hosts are
-	// updated again in any case, so that a correction reaches them first. Default 0.
+	// updated again in any case, so that a correction reaches them first. What restarts no service is stopped after more
+	// than three at least. Updates of Windows that failed count on their own. Default 0.
 	MaxFailures *int32 `json:"maxFailures,omitempty"`
 	// What happens when an update has broken more than maxFailures hosts. Stop: no further host is updated, and the
 	// broken ones are left to you. Rollback: in addition, the broken ones get back the template of the pool and the
 	// programs that they worked with, and the pool stays so until its template or the payload changes, or until
-	// somebody resumes it (resumedAt); see status.rolledBack. What comes from the cluster, such as trust, credentials and network, does
-	// not go back, nor does the kubelet to a version that does not suit the API server. Default Stop.
+	// somebody resumes it (resumedAt); see status.rolledBack. What comes from the cluster, such as trust, credentials and network, and the
+	// labels and taints of Nodes do not go back, nor does the kubelet to a version that does not suit the API server. Default Stop.
 	OnFailure *windowsv1alpha1.PoolFailurePolicy `json:"onFailure,omitempty"`
 	// Ends a rollback that was made before this time: the hosts get the revision again that was rolled back. Hosts that wait for a
 	// confirmation since before (status.unconfirmedSince of an instance) get what the pool says. The
@@ -46,7 +47,7 @@ type PoolRollingUpdateApplyConfiguration struct {
 	// payload. windows-controller says in status.rolledBack what it does about it. Empty: nothing is undone.
 	Undo *PoolUndoApplyConfiguration `json:"undo,omitempty"`
 	// For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only
-	// then that has succeeded: the Node is uncordoned, and the next host follows. After ten minutes that ends while hosts of other
+	// then that has succeeded: the Node is uncordoned, and the next host follows. 0: it need not stay so. After ten minutes that ends while hosts of other
 	// pools wait for the slot of the host, as the operation then says; with more slots (--max-disruptive-operations) they wait for less. Empty: as the flag --node-settle-time of
 	// windows-controller says, 30 by default.
 	SettleSeconds *int32 `json:"settleSeconds,omitempty"`

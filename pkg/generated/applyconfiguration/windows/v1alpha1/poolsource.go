@@ -14,9 +14,11 @@ import (
 //
 // PoolSource is where the hosts of a pool come from. Exactly one member is set.
 type PoolSourceApplyConfiguration struct {
-	// A MachineSet of group machine.openshift.io in the namespace of the pool.
+	// A MachineSet of group machine.openshift.io in the namespace of the pool, which has to have its name. The controller
+	// makes the pool of each MachineSet of Windows by itself.
 	MachineSet *SourceReferenceApplyConfiguration `json:"machineSet,omitempty"`
-	// A ConfigMap in the format of windows-instances in the namespace of the pool.
+	// The ConfigMap windows-instances in the namespace of the controller (its flag --instances-configmap), for the pool of the same name
+	// there; no other one is read. The controller makes that pool by itself.
 	ConfigMap *SourceReferenceApplyConfiguration `json:"configMap,omitempty"`
 	// WindowsInstances of this namespace that are created by hand and name the
 	// pool in spec.poolRef.

@@ -11,15 +11,17 @@ package v1alpha1
 // PoolTemplate is what every host of a pool gets.
 type PoolTemplateApplyConfiguration struct {
 	// Secret in the namespace of the pool with the credentials to log in to its
-	// hosts; see credentialsSecretRef of WindowsInstance. Empty: the cluster-wide key.
+	// hosts; see credentialsSecretRef of WindowsInstance. Empty: the cluster-wide key. Needs the same rights.
 	CredentialsSecretRef *SecretReferenceApplyConfiguration `json:"credentialsSecretRef,omitempty"`
 	// Bastion through which the hosts are reached that have none of their own. Empty: they are connected to directly. A change
-	// counts from the next connection on, and restarts nothing. Changing the host keys of the bastion of an existing
-	// pool, or adding or removing one, needs, besides update, the verb trust on windowshostkeys with the name of the pool.
+	// counts from the next connection on, and restarts nothing. Creating a pool with a bastion, changing the host keys of one,
+	// and adding or removing one needs, besides create or update, the verb trust on windowshostkeys with the name of the
+	// pool, and get on the Secret of the bastion.
 	Bastion *BastionApplyConfiguration `json:"bastion,omitempty"`
 	// Labels that the Nodes of the hosts have besides their own. A label that is removed
 	// here is removed from the Nodes too. Labels that kubelets and clouds set, such as
-	// those of kubernetes.io, cannot be set here.
+	// those of kubernetes.io, cannot be set here, nor can the role of a control plane; other roles and other labels of
+	// node.kubernetes.io can.
 	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
 	// Taints that the Nodes of the hosts have, each pair of key and effect once. A taint that is
 	// removed here is removed from the Nodes too; those that others set stay. An empty list: none.

@@ -15,8 +15,8 @@ import (
 // PoolUpdateStrategy describes how the controller changes and removes the hosts of a pool.
 type PoolUpdateStrategyApplyConfiguration struct {
 	// When hosts get a new configuration. RollingUpdate: the controller updates them by itself, one
-	// after the other, within rollingUpdate and window. OnRequest: a host is updated only when somebody
-	// asks for it with its subresource reconfigure. Changes that restart no service, such as renewed
+	// after the other, within rollingUpdate and window. OnRequest: hosts are updated only when somebody
+	// asks for it: for one with its subresource reconfigure, for all with restarts.after or rollingUpdate.undo. Changes that restart no service, such as renewed
 	// certificates of the cluster, reach all hosts at once in either case; so does what a new host needs to
 	// become a node, and one that is broken to be one again. Updates of Windows and restarts are made in either case, if the pool says so. Default RollingUpdate.
 	Type *windowsv1alpha1.PoolUpdateStrategyType `json:"type,omitempty"`
@@ -25,9 +25,9 @@ type PoolUpdateStrategyApplyConfiguration struct {
 	// When hosts may be disturbed by an update that the controller makes by itself. One that has begun is
 	// completed. Empty: at any time.
 	Window *MaintenanceWindowApplyConfiguration `json:"window,omitempty"`
-	// How the Nodes of the hosts are drained by the operations that the controller itself
-	// records, because a host has to be reconfigured or removed. Drains and reboots that users
-	// request have options of their own.
+	// How the Nodes of the hosts are drained by all operations that the controller itself
+	// records: updates, restarts, repairs and removals, and by a reconfigure that users request. Drains and reboots that
+	// users request have options of their own.
 	Drain *PoolDrainOptionsApplyConfiguration `json:"drain,omitempty"`
 }
 

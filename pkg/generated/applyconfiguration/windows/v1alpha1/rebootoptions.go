@@ -14,14 +14,16 @@ import (
 //
 // RebootOptions say how a host is restarted.
 type RebootOptionsApplyConfiguration struct {
-	// Graceful (default): cordon, drain, restart, wait for the Node, uncordon.
-	// IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a drain.
+	// Graceful (default): cordon, drain, restart, wait for the Node, uncordon. It fails before the drain while people are
+	// logged on to the host. IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a
+	// drain, whoever is logged on.
 	Mode *windowsv1alpha1.RebootMode `json:"mode,omitempty"`
 	// Updates of Windows that are downloaded before the drain and installed after it: None, Security or All. Where none
 	// wait the host is left as it is. Not allowed with a mode other than Graceful. Empty: the same as None.
 	InstallUpdates *windowsv1alpha1.WindowsUpdatesInstall `json:"installUpdates,omitempty"`
 	// Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with
-	// updates to install, mode IfPending, or a host whose condition RebootRequired is True.
+	// updates to install, mode IfPending, or a host whose condition RebootRequired is True. In operations of the controller
+	// each step has a time of its own, the restart an hour.
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 }
 

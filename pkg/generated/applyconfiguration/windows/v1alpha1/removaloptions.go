@@ -18,11 +18,12 @@ type RemovalOptionsApplyConfiguration struct {
 	// Clean (default): the Node is drained, everything that was installed on the host is removed
 	// from it, and the Node is deleted; until that is done the object stays, with the
 	// reason in the condition Removed. Abandon: the Node is deleted and the host is left
-	// as it is, services and credentials included. Abandon needs, besides update or
+	// as it is, services and credentials included. A Node that others have made, or that was released, stays in both cases. Abandon needs, besides update or
 	// create, the verb abandon on windowshosts with the name of the instance.
 	Policy *windowsv1alpha1.RemovalPolicy `json:"policy,omitempty"`
-	// Seconds for which cleaning an unreachable host is tried after deletion. Then it is
-	// abandoned, as with the policy Abandon, and needs the same verb. Empty: without limit.
+	// Seconds after the deletion for which cleaning is tried on a host that cannot be reached or logged in to, and for which a paused one
+	// is waited for. Then it is abandoned, as with the policy Abandon, and needs the same verb. 0: after the first attempt.
+	// Empty: without limit; the controller sets 300 for hosts of Machines.
 	AfterSeconds *int64 `json:"afterSeconds,omitempty"`
 	// Deprecated: the same as a duration, for example 5m. It is accepted in place of
 	// afterSeconds, which it replaces, and not returned.

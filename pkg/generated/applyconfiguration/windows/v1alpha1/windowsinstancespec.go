@@ -32,7 +32,9 @@ type WindowsInstanceSpecApplyConfiguration struct {
 	// private-key.pem. There are at most four keys and certificates. Which keys are compromised
 	// is said by the annotation windows.openshift.io/compromised-keys of the Secret.
 	// Empty: the Secret of the pool; where that is empty too, the cluster-wide key
-	// (Secret cloud-private-key in the namespace of the controller).
+	// (Secret cloud-private-key in the namespace of the controller). Creating an instance, and changing its address, port,
+	// username, Secret, bastion or pool, needs get on the Secret that is used then; for the cluster-wide key
+	// it needs the verb use on windowscredentials with the name cluster.
 	CredentialsSecretRef *SecretReferenceApplyConfiguration `json:"credentialsSecretRef,omitempty"`
 	// Bastion through which the host is reached. Empty: that of the pool; where that is empty too, the host is
 	// connected to directly. With a bastion, spec.address is resolved by the controller and the API server, and what it
@@ -40,20 +42,24 @@ type WindowsInstanceSpecApplyConfiguration struct {
 	// existing instance, or adding or removing one, needs, besides update, the verb trust on windowshostkeys with the name
 	// of the instance.
 	Bastion *BastionApplyConfiguration `json:"bastion,omitempty"`
-	// Pool the host belongs to, in the same namespace. Empty: none.
+	// Pool the host belongs to, in the same namespace. A change to a pool whose bastion has other host keys needs the verb trust
+	// as a change of bastion does. Empty: none.
 	PoolRef *PoolReferenceApplyConfiguration `json:"poolRef,omitempty"`
 	// While true the controller leaves the host alone: it neither connects to it
-	// nor changes anything on it. Logs can still be read. Default false.
+	// nor begins anything on it. An operation that has begun to change the host is completed. Drains and uncordons that
+	// users request are run, and other requests fail; logs, sessions, inspect and check work. Default false.
 	Paused *bool `json:"paused,omitempty"`
 	// The provider's ID of the machine behind the host, as in Node.spec.providerID.
-	// Used to find the Node of the host. Empty: the Node is found by address.
+	// Used to find the Node of the host, which gets it if it has none. Cannot be changed to another one once the host was
+	// logged in to. Empty: the Node is found by address.
 	ProviderID *string `json:"providerID,omitempty"`
-	// Desired computer name of the host; its Node gets the same name. At most 15 letters,
-	// digits and hyphens. The host is restarted once when it has another name. Cannot be
+	// Desired computer name of the host; its Node gets the same name. At most 15 lower-case letters,
+	// digits and hyphens, and no number. The host is restarted once when it has another name. Cannot be
 	// changed while the host is a Node. Empty: the host keeps its name.
 	NodeName *string `json:"nodeName,omitempty"`
 	// What happens to the host when this object is deleted. Empty: what was installed on the
-	// host is removed from it, however long that takes.
+	// host is removed from it, however long that takes. When its namespace is deleted, the host is left as it is in any case, and
+	// runs on.
 	Removal *RemovalOptionsApplyConfiguration `json:"removal,omitempty"`
 }
 

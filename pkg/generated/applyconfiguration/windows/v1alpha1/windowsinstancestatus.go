@@ -25,7 +25,7 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// Conditions of the host, in the order in which they are evaluated: Resolved,
 	// Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured,
 	// RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being
-	// deleted; CredentialsCurrent from when the host first gets another key than it had. Each has a reason and a message with what to do.
+	// deleted; CredentialsCurrent from when the host first gets another key than it had; SourceSynced where its source no longer asks for the host as it did. Each has a reason and a message with what to do.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// IP addresses that spec.address resolves to, in the order in which they are tried.
 	Addresses []string `json:"addresses,omitempty"`

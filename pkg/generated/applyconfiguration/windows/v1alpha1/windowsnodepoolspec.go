@@ -13,7 +13,7 @@ type WindowsNodePoolSpecApplyConfiguration struct {
 	// Where the hosts come from: exactly one member is set. It cannot be changed. Required.
 	Source *PoolSourceApplyConfiguration `json:"source,omitempty"`
 	// While true the controller leaves the hosts of the pool alone, as if each of
-	// them were paused. Default false.
+	// them were paused (spec.paused of an instance). Default false.
 	Paused *bool `json:"paused,omitempty"`
 	// What every host of the pool gets.
 	Template *PoolTemplateApplyConfiguration `json:"template,omitempty"`

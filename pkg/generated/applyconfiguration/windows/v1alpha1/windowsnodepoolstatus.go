@@ -24,7 +24,7 @@ type WindowsNodePoolStatusApplyConfiguration struct {
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
 	// Number of WindowsInstances of the pool.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Number of them that are ready.
+	// Number of them that are ready, but for those that are being deleted.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
 	// Number of them whose current revision is the desired one. Those that a rollback keeps from updateRevision do not
 	// count.
@@ -55,8 +55,8 @@ type WindowsNodePoolStatusApplyConfiguration struct {
 	// Hosts whose removal somebody has confirmed together with that of others, and for which recentRemovals has had no space yet.
 	// They are recorded there, and removed, as those before them are done. Absent: there are none.
 	ConfirmedRemovals *PoolConfirmedRemovalsApplyConfiguration `json:"confirmedRemovals,omitempty"`
-	// Conditions of the pool: SourceSynced, Updated, Updating, Degraded, Paused. Each has a reason and
-	// a message with what to do.
+	// Conditions of the pool: SourceSynced, Updated, Updating, Degraded, Paused, and CredentialsCurrent from when its hosts
+	// first get another key than they had. Each has a reason and a message with what to do.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
