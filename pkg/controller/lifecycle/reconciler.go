@@ -121,6 +121,10 @@ func (r *Reconciler) act(ctx context.Context, s snapshot, a action) error {
 		return r.patchFinalizers(ctx, s.instance, controllerutil.AddFinalizer)
 	case doAbandon:
 		switch err := r.deleteNode(ctx, s.instance); {
+		case errors.Is(err, errTakenByWMCO):
+			if a.event != nil {
+				a.event.note += " Its Node stays: the Windows Machine Config Operator has it."
+			}
 		case apierrors.IsForbidden(err):
 			// This is the last way out, and what forbids it may stay so: one of our policies does for a
 			// Node that does not say that it runs Windows.
@@ -196,16 +200,27 @@ func (r *Reconciler) writeStatus(ctx context.Context, s snapshot, a action) (boo
 	return true, nil
 }
 
+// errTakenByWMCO says that a Node is not deleted because it is that of the Windows Machine Config Operator.
+var errTakenByWMCO = errors.New("the Node is that of the Windows Machine Config Operator")
+
 // deleteNode deletes the Node of the host. One that has taken its name since stays, and so
 // does the one of a host that nothing was done to: others made it, whoever asked for it to
-// be configured.
+// be configured. So does one that the Windows Machine Config Operator has ([errTakenByWMCO]): a status that was restored from before a release does not
+// know of it.
 func (r *Reconciler) deleteNode(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
 	known := nodeOf(&instance.Status)
 	if known == nil {
 		return nil
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: known.Name}}
-	err := r.client.Delete(ctx, node, client.Preconditions{UID: &known.UID})
+	err := r.client.Get(ctx, client.ObjectKeyFromObject(node), node)
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return fmt.Errorf("reading Node %s: %w", known.Name, err)
+	case err == nil && node.UID == known.UID && object.MarkedByWMCO(node):
+		return errTakenByWMCO
+	}
+	err = r.client.Delete(ctx, node, client.Preconditions{UID: &known.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting Node %s: %w", known.Name, err)
 	}

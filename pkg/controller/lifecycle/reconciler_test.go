@@ -32,6 +32,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/leading"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 var theInstance = client.ObjectKey{Namespace: "ns", Name: "win-1"}
@@ -352,6 +353,30 @@ func TestAbandon(t *testing.T) {
 				t.Errorf("the Node stays: %v, want %v (%v)", stays, test.want, err)
 			}
 		})
+	}
+}
+
+// TestAbandonLeavesWMCO: of an instance that was restored from before a release the Node is that of WMCO, which has the host now.
+func TestAbandonLeavesWMCO(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "1", Labels: map[string]string{wmco.UpgradingLabel: "true"}}}
+	f := newFixture(t, newInstance(has(revision1), held, func(i *v1alpha1.WindowsInstance) {
+		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "1"}
+	}), node)
+	f.delete()
+	f.settle()
+	f.told()
+
+	f.edit(removal(v1alpha1.RemovalAbandon, 0))
+	f.settle()
+
+	if told := <-f.events.Events; !strings.Contains(told, "Its Node stays") || !strings.Contains(told, "the Windows Machine Config Operator has it") {
+		t.Errorf("told %q", told)
+	}
+	if f.get() != nil {
+		t.Error("the object is still there")
+	}
+	if err := f.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+		t.Errorf("the Node: %v", err)
 	}
 }
 

@@ -282,6 +282,7 @@ func TestRemovalWaitsForASlot(t *testing.T) {
 	confirmed := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "pool"}}
 	confirmed.Status.RecentRemovals = []v1alpha1.PoolRemoval{{Name: "win-1", Time: metav1.Now(), Confirmed: true}}
 	ofMachine := func(i *v1alpha1.WindowsInstance) {
+		i.Annotations = map[string]string{v1alpha1.SourceAnnotation: "Machine " + i.Namespace + "/" + i.Name}
 		i.OwnerReferences = []metav1.OwnerReference{{APIVersion: machinev1beta1.SchemeGroupVersion.String(), Kind: "Machine", Name: i.Name, UID: "m", Controller: new(true)}}
 	}
 	begunBefore := func(i *v1alpha1.WindowsInstance) {

@@ -283,9 +283,10 @@ func (s *Scheduler) findOutstanding(h *host, instance *v1alpha1.WindowsInstance,
 }
 
 // confirmed says whether the removal of the host of an instance waits for no other host: a person has confirmed it, or the
-// Machine API, which has decided it, does not wait either.
+// Machine API, which has decided it, does not wait either. Whoever deletes an instance whose Machine lives has to take off what says where it comes from.
 func (s *Scheduler) confirmed(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
-	return s.options.RemoveWithoutConfirmation || origin.Machine(instance) != nil || pool != nil && ration.Confirmed(pool.Status.RecentRemovals, instance)
+	ofMachine := origin.Machine(instance) != nil && instance.Annotations[v1alpha1.SourceAnnotation] != ""
+	return s.options.RemoveWithoutConfirmation || ofMachine || pool != nil && ration.Confirmed(pool.Status.RecentRemovals, instance)
 }
 
 // unseen returns what was granted to a host if the cache does not have that yet.

@@ -458,27 +458,36 @@ func TestRemovals(t *testing.T) {
 		return i
 	}
 	const none, drains = v1alpha1.ImpactNone, v1alpha1.ImpactDrain
+	anyPool := func(*v1alpha1.WindowsNodePool) {}
+	ofMachine := func(i *v1alpha1.WindowsInstance) {
+		i.OwnerReferences = []metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: i.Name, UID: "m", Controller: new(true)}}
+	}
 	for _, tt := range []struct {
-		name           string
-		pool           func(*v1alpha1.WindowsNodePool)
-		flag, machines bool
-		wants          [3]v1alpha1.ChangeImpact
+		name   string
+		pool   func(*v1alpha1.WindowsNodePool)
+		change func(*v1alpha1.WindowsInstance)
+		flag   bool
+		wants  [3]v1alpha1.ChangeImpact
 	}{
-		{"nobody has confirmed it", func(*v1alpha1.WindowsNodePool) {}, false, false, [3]v1alpha1.ChangeImpact{drains, "", ""}},
-		{"one was confirmed", func(p *v1alpha1.WindowsNodePool) {
+		{name: "nobody has confirmed it", pool: anyPool, wants: [3]v1alpha1.ChangeImpact{drains, "", ""}},
+		{name: "one was confirmed", pool: func(p *v1alpha1.WindowsNodePool) {
 			p.Status.RecentRemovals = []v1alpha1.PoolRemoval{{Name: "b", Time: metav1.Now(), Confirmed: true}, {Name: "c", Time: metav1.Now()}}
-		}, false, false, [3]v1alpha1.ChangeImpact{"", none, ""}},
-		{"it has no Machine, and is in the pool of a MachineSet", func(p *v1alpha1.WindowsNodePool) {
+		}, wants: [3]v1alpha1.ChangeImpact{"", none, ""}},
+		{name: "they have no Machines, and are in the pool of a MachineSet", pool: func(p *v1alpha1.WindowsNodePool) {
 			p.Spec.Source.MachineSet = &v1alpha1.SourceReference{Name: "set"}
-		}, false, false, [3]v1alpha1.ChangeImpact{drains, "", ""}},
-		{"nobody is to be asked", func(*v1alpha1.WindowsNodePool) {}, true, false, [3]v1alpha1.ChangeImpact{none, none, none}},
-		{"their Machines are gone, and they have no MachineSet", func(*v1alpha1.WindowsNodePool) {}, false, true, [3]v1alpha1.ChangeImpact{none, none, none}},
+		}, wants: [3]v1alpha1.ChangeImpact{drains, "", ""}},
+		{name: "their Machines are gone", pool: anyPool, change: func(i *v1alpha1.WindowsInstance) {
+			ofMachine(i)
+			i.Annotations = map[string]string{v1alpha1.SourceAnnotation: "Machine ns/" + i.Name}
+		}, wants: [3]v1alpha1.ChangeImpact{none, none, none}},
+		{name: "somebody has deleted the instances of Machines that live", pool: anyPool, change: ofMachine, wants: [3]v1alpha1.ChangeImpact{drains, "", ""}},
+		{name: "nobody is to be asked", pool: anyPool, flag: true, wants: [3]v1alpha1.ChangeImpact{none, none, none}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b, c := toRemove("a"), toRemove("b"), toRemove("c")
-			if tt.machines {
-				for _, i := range []*v1alpha1.WindowsInstance{a, b, c} {
-					i.OwnerReferences = []metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: i.Name, UID: "m", Controller: new(true)}}
+			for _, i := range []*v1alpha1.WindowsInstance{a, b, c} {
+				if tt.change != nil {
+					tt.change(i)
 				}
 			}
 			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: "pool"}}

@@ -61,7 +61,7 @@ const (
 
 func ofNode(node *corev1.Node) facts {
 	var f facts
-	for _, p := range prefixes(append(node.Spec.PodCIDRs, node.Spec.PodCIDR)...) {
+	for _, p := range prefixes(slices.Concat(node.Spec.PodCIDRs, []string{node.Spec.PodCIDR})...) {
 		if p.Addr().Is4() && p.Bits() >= minPodBits4 || p.Addr().Is6() && p.Bits() >= minPodBits6 {
 			f.pods = append(f.pods, p)
 		}
