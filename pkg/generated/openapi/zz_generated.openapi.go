@@ -5118,7 +5118,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 					},
 					"currentRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Name of the ControllerRevision that all hosts of the pool had last, with none of them broken, or that they go back to because somebody has undone the one after it. Hosts that never became Nodes do not count; nor, in a pool without a canary, do those that are paused or could not be logged in to for an hour. Empty: none yet.",
+							Description: "Name of the ControllerRevision that all hosts of the pool had last, with none of them broken, or that they go back to because somebody has undone the one after it. Hosts that never became Nodes do not count; nor, in a pool without a canary, do those that are paused or could not be logged in to for an hour, as long as no more Nodes are left out than work with it. Empty: none yet.",
 							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",

@@ -665,7 +665,7 @@ type WindowsNodePoolStatus struct {
 	UpdateRevision string `json:"updateRevision,omitempty"`
 	// Name of the ControllerRevision that all hosts of the pool had last, with none of them broken, or that they go back to because
 	// somebody has undone the one after it. Hosts that never became Nodes do not count; nor, in a pool without a canary, do those that are
-	// paused or could not be logged in to for an hour. Empty: none yet.
+	// paused or could not be logged in to for an hour, as long as no more Nodes are left out than work with it. Empty: none yet.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=253
