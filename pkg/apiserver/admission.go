@@ -9,10 +9,13 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
 	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	validatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
 )
 
@@ -49,4 +52,37 @@ func (o *Options) disableAbsentPolicies(generic *genericapiserver.RecommendedCon
 		o.Recommended.Admission.DisablePlugins = append(o.Recommended.Admission.DisablePlugins, plugin)
 	}
 	return nil
+}
+
+// separateParameters has policies read their parameters (spec.paramKind) apart from what this server watches for itself: it is not ready as long as it
+// could not read one of these, and the plugins read the parameters of all policies of the cluster, also of those that are about pods only. Most kinds our account
+// may not read, so that one such policy would take the API away, until a restart also after it was deleted.
+func separateParameters(generic *genericapiserver.RecommendedConfig) ([]admission.PluginInitializer, error) {
+	return []admission.PluginInitializer{policyInformers{byKind{generic.SharedInformerFactory}}}, nil
+}
+
+// policyInformers gives the plugins of policies a factory of informers of their own.
+type policyInformers struct {
+	factory informers.SharedInformerFactory
+}
+
+// Initialize implements admission.PluginInitializer, after that of all plugins.
+func (p policyInformers) Initialize(plugin admission.Interface) {
+	switch plugin := plugin.(type) {
+	case *validatingpolicy.Plugin:
+		plugin.SetExternalKubeInformerFactory(p.factory)
+	case *mutatingpolicy.Plugin:
+		plugin.SetExternalKubeInformerFactory(p.factory)
+	}
+}
+
+// byKind has informers of the kinds that are named in code. Those by resource, with which the plugins read parameters only, they make
+// themselves then, and end with the policy.
+type byKind struct {
+	informers.SharedInformerFactory
+}
+
+// ForResource has none.
+func (byKind) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	return nil, fmt.Errorf("no informer of %s is shared", resource)
 }

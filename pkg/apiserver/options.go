@@ -85,6 +85,7 @@ func NewOptions() *Options {
 	o.Recommended.SecureServing.HTTP2MaxStreamsPerConnection = 200
 	// Without files the certificate comes from a Secret: no client could verify one that each process makes.
 	o.Recommended.SecureServing.ServerCert.CertDirectory = ""
+	o.Recommended.ExtraAdmissionInitializers = separateParameters
 	return o
 }
 

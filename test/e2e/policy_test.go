@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -255,6 +256,68 @@ func TestPoliciesAreGone(t *testing.T) {
 	if err != nil || after.ResourceVersion != node.ResourceVersion && after.Spec.Unschedulable {
 		t.Errorf("the Node was changed: %v", err)
 	}
+}
+
+// TestPolicyWithParameters: a policy of the cluster whose parameters windows-apiserver may not read holds up what it is about, and not the
+// whole API; when it is gone, nothing of it is left.
+func TestPolicyWithParameters(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, system.Options{WithoutController: true})
+	ready := func() {
+		t.Helper()
+		var answer bytes.Buffer
+		if err := s.ServerGet(t.Context(), "/readyz?verbose", &answer); err != nil {
+			t.Errorf("%v: %s", err, &answer)
+		}
+	}
+	for _, name := range []string{"concerned", "other"} {
+		if _, err := s.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "e2e-parameters"}}
+	policy.Spec.ParamKind = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
+	for _, verb := range []string{"list", "watch"} {
+		want(wantedRefusal{system: s, right: system.Right{Verb: verb, Resource: "configmaps"}})
+	}
+	policy.Spec.MatchConstraints = &admissionv1.MatchResources{
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "concerned"}},
+		ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule:       admissionv1.Rule{APIGroups: []string{v1alpha1.GroupName}, APIVersions: []string{"*"}, Resources: []string{"windowsinstances"}},
+		}}},
+	}
+	policy.Spec.Validations = []admissionv1.Validation{{Expression: "true"}}
+	policies, bindings := s.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(), s.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	if _, err := policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy.Name}}
+	binding.Spec.PolicyName, binding.Spec.ValidationActions = policy.Name, []admissionv1.ValidationAction{admissionv1.Deny}
+	binding.Spec.ParamRef = &admissionv1.ParamRef{Name: "x", Namespace: "other", ParameterNotFoundAction: new(admissionv1.AllowAction)}
+	if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	create := func(namespace string) error {
+		instance := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.WindowsInstanceSpec{Address: "192.0.2.1"}}
+		_, err := s.Windows.WindowsV1alpha1().WindowsInstances(namespace).Create(t.Context(), instance, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	eventually(t, "the policy is known", func() error {
+		if err := create("concerned"); err == nil || !strings.Contains(err.Error(), "not yet synced to use for admission") {
+			return fmt.Errorf("got %w", err)
+		}
+		return nil
+	})
+	ready()
+	if err := create("other"); err != nil {
+		t.Errorf("an object that the policy is not about: %v", err)
+	}
+	if err := errors.Join(bindings.Delete(t.Context(), binding.Name, metav1.DeleteOptions{}), policies.Delete(t.Context(), policy.Name, metav1.DeleteOptions{})); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the policy is gone", func() error { return create("concerned") })
+	ready()
 }
 
 // TestPoliciesAreUnderstood: kube-controller-manager finds nothing wrong with the expressions.
