@@ -69,8 +69,8 @@ type Networks struct {
 	watches []*watch
 }
 
-// Patience is how long programs wait at their start for what cannot be read.
-const Patience = 10 * time.Second
+// patience is how long programs wait at their start for what cannot be read, and for how long a refusal may be one for a moment.
+const patience = 10 * time.Second
 
 // NodesClient makes the client that [Watch] watches Nodes with.
 func NodesClient(config *rest.Config) (kubernetes.Interface, error) {
@@ -154,9 +154,9 @@ func (n *Networks) Kind(address netip.Addr) (string, error) {
 	return kindOf(address, all), nil
 }
 
-// WaitBriefly returns when all is known, or after [Patience], and then logs what is not; or when ctx is done.
+// WaitBriefly returns when all is known, or after ten seconds, and then logs what is not; or when ctx is done.
 func (n *Networks) WaitBriefly(ctx context.Context) {
-	bounded, done := context.WithTimeout(ctx, Patience)
+	bounded, done := context.WithTimeout(ctx, patience)
 	defer done()
 	if err := known(bounded, n.watches); err != nil && ctx.Err() == nil {
 		klog.InfoS("Nothing connects to hosts until it is known which addresses are those of the cluster", "cause", n.unknown())
@@ -248,7 +248,7 @@ func (s source) watch(informer cache.SharedIndexInformer, answers func() bool) (
 				if since.IsZero() {
 					since = time.Now()
 				}
-				if time.Since(since) < Patience {
+				if time.Since(since) < patience {
 					return
 				}
 			default:
