@@ -88,6 +88,9 @@ func (e *Embedded) start(ctx context.Context) error {
 	config.QuotaBackendBytes = e.quota
 	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	// By default the last 5,000 changes, each with the whole object, stay in memory for followers, which this member never has, and up to 10,000
+	// are read into it at the start. With these it is some hundred. Zero would be the default.
+	config.SnapshotCatchUpEntries, config.SnapshotCount = 100, 500
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	// etcd reports each of its steps as information; what matters to the operator
 	// of this server is what goes wrong.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,6 +84,40 @@ func client(t *testing.T, etcd *Embedded) *clientv3.Client {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// TestMemory: what was written is not kept in memory as well, neither by the process that wrote it nor by the next one, which reads the log.
+func TestMemory(t *testing.T) {
+	const size, writes, most = 100 << 10, 1500, 100 << 20 // all of it is half more
+	dir, value := t.TempDir(), strings.Repeat("x", size)
+	before := heap()
+	for _, writes := range []int{writes, 0} {
+		func() {
+			etcd := start(t, dir)
+			defer etcd.Close()
+			c, err := newClient(etcd)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			for range writes {
+				if _, err := c.Put(t.Context(), "key", value); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := heap() - before; got > most {
+				t.Errorf("after %d writes of %d KiB %d MiB are in memory", writes, size>>10, got>>20)
+			}
+		}()
+	}
+}
+
+// heap is how much memory is in use.
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }
 
 // TestKill proves that every acknowledged write outlives a process that is killed.
