@@ -296,7 +296,7 @@ func schema_pkg_apis_windows_v1alpha1_Bastion(ref common.ReferenceCallback) comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Public host keys that the bastion may present, each as in an OpenSSH known_hosts or authorized_keys line: type, space, base64. They are the only keys that are trusted: none is recorded at the first contact. Required.",
+							Description: "Public host keys that the bastion may present, each as in an OpenSSH known_hosts or authorized_keys line: type, space, base64; at most 4096 bytes. They are the only keys that are trusted: none is recorded at the first contact. Required.",
 							MaxItems:    ptr.To[int64](16),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
@@ -4497,7 +4497,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Public host keys the host may present, each as in an OpenSSH known_hosts or authorized_keys line: type, space, base64. Set, they are the only keys that are trusted. Empty, the first key that the host presents is recorded in status.hostKeys before anything else is done, and from then on only that key is trusted. Changing this field of an existing instance needs, besides update, the verb trust on windowshostkeys with the name of the instance.",
+							Description: "Public host keys the host may present, each as in an OpenSSH known_hosts or authorized_keys line: type, space, base64; at most 4096 bytes. Set, they are the only keys that are trusted. Empty, the first key that the host presents is recorded in status.hostKeys before anything else is done, and from then on only that key is trusted. Changing this field of an existing instance needs, besides update, the verb trust on windowshostkeys with the name of the instance.",
 							MaxItems:    ptr.To[int64](16),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{

@@ -78,6 +78,7 @@ func TestDeclaredRules(t *testing.T) {
 				s.HostKeys = append(s.HostKeys, testHostKey)
 			}
 		}, []string{"FieldValueTooMany spec.hostKeys"}},
+		{"host key behind comments", func(s *windows.WindowsInstanceSpec) { s.HostKeys = []string{strings.Repeat("#\n", 2048) + testHostKey} }, []string{"FieldValueTooLong spec.hostKeys[0]"}},
 		{"credentials without a name", func(s *windows.WindowsInstanceSpec) { s.CredentialsSecretRef = &windows.SecretReference{} }, []string{"FieldValueRequired spec.credentialsSecretRef.name"}},
 		{"bastion", func(s *windows.WindowsInstanceSpec) { s.Bastion = goodBastion() }, nil},
 		{"bastion without anything", func(s *windows.WindowsInstanceSpec) { s.Bastion = &windows.Bastion{Port: 22} }, []string{
@@ -91,6 +92,10 @@ func TestDeclaredRules(t *testing.T) {
 				s.Bastion.HostKeys = append(s.Bastion.HostKeys, testHostKey)
 			}
 		}, []string{"FieldValueTooMany spec.bastion.hostKeys"}},
+		{"bastion with a host key behind comments", func(s *windows.WindowsInstanceSpec) {
+			s.Bastion = goodBastion()
+			s.Bastion.HostKeys = []string{strings.Repeat("#\n", 2048) + testHostKey}
+		}, []string{"FieldValueTooLong spec.bastion.hostKeys[0]"}},
 		{"pool without a name", func(s *windows.WindowsInstanceSpec) { s.PoolRef = &windows.PoolReference{} }, []string{"FieldValueRequired spec.poolRef.name"}},
 		{"long provider ID", func(s *windows.WindowsInstanceSpec) { s.ProviderID = strings.Repeat("a", 513) }, []string{"FieldValueTooLong spec.providerID"}},
 		{"unknown removal policy", func(s *windows.WindowsInstanceSpec) { s.Removal = &windows.RemovalOptions{Policy: "Burn"} }, []string{"FieldValueNotSupported spec.removal.policy"}},

@@ -139,6 +139,9 @@ func TestDeclaredBoundsArePublished(t *testing.T) {
 			default:
 				for _, declared := range pending {
 					schema := models[model].Schema.Properties[m[5]]
+					if declared[2] != "" && schema.Items != nil {
+						continue // openapi-gen has no marker for the elements of a list
+					}
 					if declared[2] != "" && len(schema.AllOf) == 1 {
 						schema = *schema.AllOf[0].AdditionalProperties.Schema
 					}

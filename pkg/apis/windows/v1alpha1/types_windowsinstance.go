@@ -61,7 +61,7 @@ type WindowsInstanceSpec struct {
 	// +k8s:maxLength=104
 	Username string `json:"username,omitempty"`
 	// Public host keys the host may present, each as in an OpenSSH known_hosts or
-	// authorized_keys line: type, space, base64. Set, they are the only keys that
+	// authorized_keys line: type, space, base64; at most 4096 bytes. Set, they are the only keys that
 	// are trusted. Empty, the first key that the host presents is recorded in
 	// status.hostKeys before anything else is done, and from then on only that key
 	// is trusted. Changing this field of an existing instance needs, besides update, the
@@ -71,6 +71,7 @@ type WindowsInstanceSpec struct {
 	// +k8s:optional
 	// +k8s:listType=atomic
 	// +k8s:maxItems=16
+	// +k8s:eachVal=+k8s:maxBytes=4096
 	HostKeys []string `json:"hostKeys,omitempty"`
 	// Secret in the namespace of the instance with the credentials to log in: key
 	// private-key.pem (with passphrase when it is encrypted), or key password.
@@ -191,11 +192,12 @@ type Bastion struct {
 	// +k8s:maxLength=104
 	Username string `json:"username"`
 	// Public host keys that the bastion may present, each as in an OpenSSH known_hosts or authorized_keys line: type,
-	// space, base64. They are the only keys that are trusted: none is recorded at the first contact. Required.
+	// space, base64; at most 4096 bytes. They are the only keys that are trusted: none is recorded at the first contact. Required.
 	// +listType=atomic
 	// +k8s:required
 	// +k8s:listType=atomic
 	// +k8s:maxItems=16
+	// +k8s:eachVal=+k8s:maxBytes=4096
 	HostKeys []string `json:"hostKeys"`
 	// Secret in the same namespace with the credentials to log in to the bastion: key private-key.pem (with passphrase
 	// when it is encrypted), or key password. Certificates and further keys are as in that of hosts, see credentialsSecretRef

@@ -19,7 +19,7 @@ type BastionApplyConfiguration struct {
 	// User to log in to the bastion as. It needs to be allowed to forward connections to the hosts, and nothing else. Required.
 	Username *string `json:"username,omitempty"`
 	// Public host keys that the bastion may present, each as in an OpenSSH known_hosts or authorized_keys line: type,
-	// space, base64. They are the only keys that are trusted: none is recorded at the first contact. Required.
+	// space, base64; at most 4096 bytes. They are the only keys that are trusted: none is recorded at the first contact. Required.
 	HostKeys []string `json:"hostKeys,omitempty"`
 	// Secret in the same namespace with the credentials to log in to the bastion: key private-key.pem (with passphrase
 	// when it is encrypted), or key password. Certificates and further keys are as in that of hosts, see credentialsSecretRef

@@ -18,7 +18,7 @@ type WindowsInstanceSpecApplyConfiguration struct {
 	// User to log in as. The user must be an administrator of the host. Default Administrator.
 	Username *string `json:"username,omitempty"`
 	// Public host keys the host may present, each as in an OpenSSH known_hosts or
-	// authorized_keys line: type, space, base64. Set, they are the only keys that
+	// authorized_keys line: type, space, base64; at most 4096 bytes. Set, they are the only keys that
 	// are trusted. Empty, the first key that the host presents is recorded in
 	// status.hostKeys before anything else is done, and from then on only that key
 	// is trusted. Changing this field of an existing instance needs, besides update, the
