@@ -22,6 +22,7 @@ const auditPolicy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: 
 type call struct {
 	Verb      string `json:"verb"`
 	UserAgent string `json:"userAgent"`
+	URI       string `json:"requestURI"`
 	ObjectRef struct {
 		Resource    string `json:"resource"`
 		Subresource string `json:"subresource"`

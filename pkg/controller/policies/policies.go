@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -100,16 +101,24 @@ func newChecker(nodes client.Reader, o Options) *checker {
 
 // Start implements manager.Runnable.
 func (c *checker) Start(ctx context.Context) error {
+	var tries sync.WaitGroup
+	for _, p := range c.policies { // each by itself: one that there is nothing to try on is tried again soon
+		tries.Go(func() { c.follow(ctx, p) })
+	}
+	tries.Wait()
+	return nil
+}
+
+// follow tries a policy again and again, until ctx is done.
+func (c *checker) follow(ctx context.Context, p *policy) {
 	for {
 		next := interval
-		for _, p := range c.policies {
-			if !c.check(ctx, p) {
-				next = secondTry
-			}
+		if !c.check(ctx, p) {
+			next = secondTry
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-time.After(next):
 		}
 	}
