@@ -110,7 +110,12 @@ func (c *Connector) allowReading(secret types.NamespacedName) string {
 	if secret.Namespace != c.options.ClusterCredentials.Namespace {
 		return fmt.Sprintf("bind the ClusterRole windows-credentials-reader in namespace %s to our service account", secret.Namespace)
 	}
-	return fmt.Sprintf("let both programs read it: kubectl create role windows-secret-%[1]s -n %[2]s --verb=get --resource=secrets --resource-name=%[1]s && "+
+	return "let both programs read it: " + AllowReadingCommand(secret)
+}
+
+// AllowReadingCommand is the command that lets both programs read a Secret of their own namespace.
+func AllowReadingCommand(secret types.NamespacedName) string {
+	return fmt.Sprintf("kubectl create role windows-secret-%[1]s -n %[2]s --verb=get --resource=secrets --resource-name=%[1]s && "+
 		"kubectl create rolebinding windows-secret-%[1]s -n %[2]s --role=windows-secret-%[1]s --serviceaccount=%[2]s:windows-apiserver --serviceaccount=%[2]s:windows-controller", secret.Name, secret.Namespace)
 }
 

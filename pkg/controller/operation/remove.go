@@ -25,8 +25,7 @@ import (
 // claim finds out, before anything is done to a host that is to be removed, whether an operation
 // of ours ever changed it. The status says so, or the host itself, where an object was
 // recreated without its status, or nobody knows whether the host was released. It is asked, too, where its Node is that of the Windows Machine Config Operator, also
-// while that takes the host on:
-// a status that was restored from before a release does not know of it. Otherwise only our agent is on it, and its Node, if it has one, is
+// while that takes the host on: a status that was restored from before a release does not know of it. Otherwise only our agent is on it, and its Node, if it has one, is
 // that of others: their pods stay, and so does their Node.
 func (e *execution) claim(ctx context.Context) (map[string]string, error) {
 	release := e.instance.Status.ReleaseBegunBy()

@@ -217,8 +217,7 @@ func (r *Reconciler) want(ctx context.Context, platform configv1.PlatformType) (
 	case apierrors.IsNotFound(err):
 		return content{}, r.broken("does not exist", create), nil
 	case apierrors.IsForbidden(err):
-		return content{}, r.broken("may not be read", fmt.Sprintf("Let the controller read it: kubectl create role windows-secret-%[1]s -n %[2]s --verb=get --resource=secrets --resource-name=%[1]s && "+
-			"kubectl create rolebinding windows-secret-%[1]s -n %[2]s --role=windows-secret-%[1]s --serviceaccount=%[2]s:windows-apiserver --serviceaccount=%[2]s:windows-controller", r.credentials.Name, r.credentials.Namespace)), nil
+		return content{}, r.broken("may not be read", "Let the controller read it: "+host.AllowReadingCommand(r.credentials)), nil
 	case err != nil:
 		return content{}, "", fmt.Errorf("reading Secret %s: %w", r.credentials, err)
 	}
