@@ -11,32 +11,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/agent/files"
+	"github.com/openshift/windows-instance-api/test/winpath"
 )
 
-// local returns where a path is on this machine. Windows ignores the case of names, so an
-// existing name in another case is meant.
-func (s *System) local(path string) string {
-	local := s.drive
-	for name := range strings.SplitSeq(path[3:], `\`) {
-		next := filepath.Join(local, name)
-		if _, err := os.Lstat(next); err != nil {
-			entries, _ := os.ReadDir(local) // what cannot be read has nothing in another case
-			for _, e := range entries {
-				if strings.EqualFold(e.Name(), name) {
-					next = filepath.Join(local, e.Name())
-				}
-			}
-		}
-		local = next
-	}
-	return local
-}
+// local returns where a path is on this machine.
+func (s *System) local(path string) string { return winpath.Local(s.drive, path[3:]) }
 
 // Stat implements [engine.System].
 func (s *System) Stat(path string) (engine.FileInfo, error) {

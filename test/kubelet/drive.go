@@ -5,8 +5,9 @@ package kubelet
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
+
+	"github.com/openshift/windows-instance-api/test/winpath"
 )
 
 // drive is a directory of this machine that is drive C of a host.
@@ -16,20 +17,7 @@ type drive string
 // what is there in another case is meant.
 func (d drive) local(path string) string {
 	_, below, _ := strings.Cut(path, ":")
-	local := string(d)
-	for name := range strings.FieldsFuncSeq(below, func(c rune) bool { return c == '\\' || c == '/' }) {
-		next := filepath.Join(local, name)
-		if _, err := os.Lstat(next); err != nil {
-			entries, _ := os.ReadDir(local) // what cannot be read has nothing in another case
-			for _, e := range entries {
-				if strings.EqualFold(e.Name(), name) {
-					next = filepath.Join(local, e.Name())
-				}
-			}
-		}
-		local = next
-	}
-	return local
+	return winpath.Local(string(d), below)
 }
 
 // read reads a file of the host.

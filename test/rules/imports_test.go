@@ -40,7 +40,7 @@ var leaves = []string{
 	// Useful without the rest.
 	"pkg/coalesce", "pkg/noproxy", "pkg/notfound", "pkg/words", "pkg/servingcert", "pkg/stream", "pkg/stream/limits", "pkg/volume", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
 	// The world that the programs live in knows little of them.
-	"test/controlplane", "test/kubelet", "test/openshift",
+	"test/controlplane", "test/openshift", "test/winpath",
 }
 
 // layers says for each other part of the tree which parts of this module it may
@@ -97,7 +97,8 @@ var layers = map[string][]string{
 	"cmd/kubectl-windows": {"pkg/plugin"},
 	// What helps to develop.
 	"hack":         {"pkg/apis", "pkg/apiserver", "pkg/desired/payload", "pkg/generated"},
-	"test/winhost": {"pkg/agent", "pkg/host/ssh", "test/agenthost", "test/programs"},
+	"test/kubelet": {"test/winpath"},
+	"test/winhost": {"pkg/agent", "pkg/host/ssh", "test/agenthost", "test/programs", "test/winpath"},
 	"test":         {"pkg", "test"},
 }
 

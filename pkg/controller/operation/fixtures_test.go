@@ -542,6 +542,16 @@ func newFixture(t *testing.T, instance *v1alpha1.WindowsInstance, others ...clie
 	raw := ctrlfake.NewClientBuilder().WithScheme(testScheme).WithObjectTracker(newTracker()).WithObjects(append(others, instance, node)...).
 		WithStatusSubresource(&v1alpha1.WindowsInstance{}).Build()
 	f.raw, f.client = raw, interceptor.NewClient(raw, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if node, ok := obj.(*corev1.Node); ok { // the cache follows the Nodes of kube
+				found, err := f.nodes.Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", key.Name)
+				if err == nil {
+					found.(*corev1.Node).DeepCopyInto(node) //nolint:forcetypeassert // see the resource
+				}
+				return err //nolint:wrapcheck // it is that of a client
+			}
+			return c.Get(ctx, key, obj, opts...) //nolint:wrapcheck // it is that of a client
+		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 			written, _ := obj.(*v1alpha1.WindowsInstance)
 			if written.ResourceVersion == "" {

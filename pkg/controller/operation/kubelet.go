@@ -130,10 +130,7 @@ func (e *execution) watchKubelet(ctx context.Context, deadline time.Time) (*read
 	if err != nil {
 		return nil, err
 	}
-	r := &readiness{kubeletWatch: kubeletWatch{boot: boot, newest: before.newest}}
-	if before.node != nil {
-		r.heartbeat = heartbeat(before.node)
-	}
+	r := &readiness{kubeletWatch: kubeletWatch{boot: boot, newest: before.newest(), heartbeat: heartbeat(before.node)}}
 	if e.operation().Type == v1alpha1.OperationReconfigure && !e.touched() {
 		r.reported, r.seen = true, e.clock.Now() // nothing was done that it could report after
 	} else if since := e.lastChange(); !since.IsZero() && unready(before.node) == "" {
@@ -146,12 +143,40 @@ func (e *execution) watchKubelet(ctx context.Context, deadline time.Time) (*read
 	return r, nil
 }
 
-// lacks looks again, and says what the Node lacks to have been ready for a while. Empty: nothing.
-func (r *readiness) lacks(ctx context.Context, e *execution, settle time.Duration) (string, error) {
-	report, err := e.kubeletReport(ctx)
-	if err != nil {
+// lacks looks again, and says what the Node lacks to have been ready for a while. Empty: nothing. The cache says what it lacks, and only that
+// it lacks nothing is asked of the API server: many hosts may be waited for at a time.
+func (r *readiness) lacks(ctx context.Context, e *execution, settle time.Duration) (lacks string, err error) {
+	var report kubeletReport
+	if report.node, err = e.cachedNode(ctx); err != nil {
 		return "", err
 	}
+	if report.node != nil {
+		if lacks, err = r.look(ctx, e, &report, settle); err != nil || lacks != "" {
+			return lacks, err
+		}
+	}
+	if report.node, err = e.readNode(ctx, e.operation().Node.Name); err != nil {
+		return "", err
+	}
+	if lacks, err = r.look(ctx, e, &report, settle); err != nil || lacks == soFar {
+		return lacks, err
+	}
+	checked := r.services
+	r.services = false
+	if lacks == "" && e.operation().Type != v1alpha1.OperationReboot && !checked {
+		// For a while a Node looks ready although a service has just stopped.
+		if _, lacks = e.checkServices(ctx); lacks != "" {
+			r.since = time.Time{}
+		}
+	}
+	return lacks, nil
+}
+
+// soFar is what a Node lacks that is ready, and has not been so for long enough.
+const soFar = "It is ready so far"
+
+// look takes in what the Node of the report says, and the Lease, unless that was read already.
+func (r *readiness) look(ctx context.Context, e *execution, report *kubeletReport, settle time.Duration) (lacks string, err error) {
 	now, configures := e.clock.Now(), e.operation().Type == v1alpha1.OperationReconfigure
 	switch {
 	case report.node != nil || !configures:
@@ -161,17 +186,13 @@ func (r *readiness) lacks(ctx context.Context, e *execution, settle time.Duratio
 	case now.Sub(r.gone) >= registration:
 		return "", errNodeDeleted
 	}
-	lacks := r.observe(now, report.node, report.newest)
-	if lacks == "" && now.Sub(r.since) < settle {
-		return "It is ready so far", nil
-	}
-	checked := r.services
-	r.services = false
-	if lacks == "" && e.operation().Type != v1alpha1.OperationReboot && !checked {
-		// For a while a Node looks ready although a service has just stopped.
-		if _, lacks = e.checkServices(ctx); lacks != "" {
-			r.since = time.Time{}
+	if unready(report.node) == "" && report.renewed.IsZero() {
+		if report.renewed, err = e.leaseRenewal(ctx); err != nil {
+			return "", err
 		}
+	}
+	if lacks = r.observe(e.clock.Now(), report.node, report.newest()); lacks == "" && e.clock.Now().Sub(r.since) < settle {
+		lacks = soFar
 	}
 	return lacks, nil
 }
@@ -221,31 +242,38 @@ type kubeletReport struct {
 	node *corev1.Node
 	// renewed is when it renewed the Lease of the Node, by the clock of the host. Zero: never.
 	renewed time.Time
-	// newest names the report: the renewal of the Lease, and the heartbeat. It is compared with earlier ones for being
-	// another, so that it does not matter how the clocks of the host and of others differ.
-	newest string
+}
+
+// newest names the report: the heartbeat, and the renewal of the Lease. It is compared with earlier ones for being
+// another, so that it does not matter how the clocks of the host and of others differ.
+func (r kubeletReport) newest() string {
+	return heartbeat(r.node).Format(time.RFC3339Nano) + " " + r.renewed.Format(time.RFC3339Nano)
 }
 
 // kubeletReport reads the Node of the operation and the newest report of its kubelet. Another Node
 // of its name is taken for it, because a host that comes back may have registered again.
 func (e *execution) kubeletReport(ctx context.Context) (r kubeletReport, err error) {
-	name := e.operation().Node.Name
-	if r.node, err = e.readNode(ctx, name); err != nil || r.node == nil {
+	if r.node, err = e.readNode(ctx, e.operation().Node.Name); err != nil || r.node == nil {
 		return r, err
 	}
-	r.newest = heartbeat(r.node).Format(time.RFC3339Nano)
+	r.renewed, err = e.leaseRenewal(ctx)
+	return r, err
+}
+
+// leaseRenewal reads when the kubelet last renewed the Lease of the Node. Zero: never.
+func (e *execution) leaseRenewal(ctx context.Context) (renewed time.Time, err error) {
+	name := e.operation().Node.Name
 	err = retryAPI(ctx, e.clock, "Reading the Lease of the Node", isFinal, func() error {
 		lease, err := e.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, name, metav1.GetOptions{})
 		if err == nil && lease.Spec.RenewTime != nil {
-			r.renewed = lease.Spec.RenewTime.UTC()
-			r.newest += " " + r.renewed.Format(time.RFC3339Nano)
+			renewed = lease.Spec.RenewTime.UTC()
 		}
 		return err
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return r, fmt.Errorf("reading the Lease of Node %s: %w", name, err)
+		return renewed, fmt.Errorf("reading the Lease of Node %s: %w", name, err)
 	}
-	return r, nil
+	return renewed, nil
 }
 
 // lastChange is when the step began that has changed the host, if that was the last thing that was done to it. Zero: Windows was restarted, whose clock may
@@ -289,7 +317,7 @@ type kubeletWatch struct {
 	boot time.Time
 	// heartbeat is the one before the first look.
 	heartbeat time.Time
-	// newest is the newest report, and seen when it came. reported: one came since the first look.
+	// newest is the newest report of a Node that was ready, and seen when it came. reported: one came since the first look.
 	newest   string
 	seen     time.Time
 	reported bool
@@ -307,9 +335,6 @@ func (w *kubeletWatch) readyFor(now time.Time) time.Duration {
 
 // observe takes in what the Node says now, and returns what is lacking, empty if it is ready.
 func (w *kubeletWatch) observe(now time.Time, node *corev1.Node, report string) (lacks string) {
-	if report != w.newest {
-		w.newest, w.seen, w.reported = report, now, true
-	}
 	defer func() {
 		switch {
 		case lacks != "":
@@ -319,7 +344,10 @@ func (w *kubeletWatch) observe(now time.Time, node *corev1.Node, report string) 
 		}
 	}()
 	if lacks := unready(node); lacks != "" {
-		return lacks
+		return lacks // that it becomes ready is a report
+	}
+	if report != w.newest {
+		w.newest, w.seen, w.reported = report, now, true
 	}
 	switch {
 	case heartbeat(node).Before(w.boot.Truncate(time.Second)) && heartbeat(node).Equal(w.heartbeat): // it has whole seconds
@@ -332,8 +360,11 @@ func (w *kubeletWatch) observe(now time.Time, node *corev1.Node, report string) 
 	return ""
 }
 
-// heartbeat is when the kubelet last said, by the clock of its host, whether the Node is ready.
+// heartbeat is when the kubelet last said, by the clock of its host, whether the Node is ready. Zero: never, or there is no Node.
 func heartbeat(node *corev1.Node) time.Time {
+	if node == nil {
+		return time.Time{}
+	}
 	if ready := object.NodeReady(node); ready != nil {
 		return ready.LastHeartbeatTime.Time
 	}

@@ -256,6 +256,53 @@ func TestReadyAsBeforeTheRestart(t *testing.T) {
 	})
 }
 
+// TestNodesThatAreWaitedFor: what a Node lacks is read from the cache, and the API server is asked for it when the cache says that it
+// lacks nothing. So the many hosts of an update do not ask for their Nodes every few seconds.
+func TestNodesThatAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure()
+		f.host.impact, f.settle = config.ImpactRestart, 2*time.Minute
+		before, reads, changed := 0, 0, time.Time{}
+		f.kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, kruntime.Object, error) {
+			reads++
+			return false, nil, nil
+		})
+		f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+			if after && before == 0 && strings.HasPrefix(i.Status.Operation.Message, "Watching for 2m0s") {
+				before = reads
+				changed = time.Now()
+			}
+			return nil
+		}
+		op := f.finish()
+		step := op.FindStep(v1alpha1.StepNodeReady)
+		if op.Phase != v1alpha1.OperationSucceeded || changed.IsZero() || step.FinishedAt.Sub(changed) < 110*time.Second {
+			t.Errorf("it is %s, and watched from %s to %s: %s", op.Phase, changed, step.FinishedAt, op.Message)
+		}
+		if during := reads - before; during > 3 {
+			t.Errorf("the Node was read %d times while it was watched and after it", during)
+		}
+	})
+}
+
+// TestCacheThatIsBehind: a cache that says of a Node what was true is no success.
+func TestCacheThatIsBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure()
+		f.host.impact = config.ImpactRestart
+		live := f.node()
+		live.Status.Conditions[0].Status, live.Status.Conditions[0].Message = corev1.ConditionFalse, "no network"
+		f.kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, kruntime.Object, error) { return true, live.DeepCopy(), nil })
+		if op := f.finish(); op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "Ready is False: no network") {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
+}
+
 // TestKubeletWithoutALease: what it says in its Node is enough.
 func TestKubeletWithoutALease(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -96,12 +97,9 @@ func TestRoutesOfANode(t *testing.T) {
 		inBubble(t, id, func(t *testing.T) {
 			f := newFixture(t, newInstance(reconfigureOperation()))
 			f.configure()
-			cached := f.node()
-			if err := f.raw.Get(t.Context(), testNodeKey, cached); err != nil {
-				t.Fatal(err)
-			}
-			cached.Spec.ProviderID = id
-			if err := f.raw.Update(t.Context(), cached); err != nil {
+			node := f.node()
+			node.Spec.ProviderID = id
+			if err := f.nodes.Update(corev1.SchemeGroupVersion.WithResource("nodes"), node, ""); err != nil {
 				t.Fatal(err)
 			}
 			op := f.finish()
