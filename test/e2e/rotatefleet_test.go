@@ -131,8 +131,8 @@ func (f *rotatedFleet) readOn(t *testing.T, g *guided) {
 	t.Helper()
 	compromised, _ := newPEM(t)
 	g.names = strings.NewReplacer("SHA256:…", ssh.FingerprintSHA256(compromised.PublicKey()))
+	g.run(t, section(t, "Replace a key that others may have"), "kubectl annotate secret windows-keys-in-use ")
 	commands := section(t, "Replace a key")
-	g.run(t, commands, "kubectl annotate secret windows-keys-in-use ")
 	for begin, want := range map[string]string{
 		"kubectl get windowsinstances -A ": ssh.FingerprintSHA256(f.is.PublicKey()), "kubectl windows describe ": "could not be given it",
 	} {
