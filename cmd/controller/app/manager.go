@@ -48,8 +48,8 @@ const (
 
 var apiGroupVersion = v1alpha1.SchemeGroupVersion.String()
 
-// runManager runs the controllers until ctx is done. When it returns, nothing of
-// them runs any more.
+// runManager runs the controllers until ctx is done. When it returns without an error, nothing of
+// them runs any more. After an error, such as that the Lease was lost, something may: the process ends then.
 func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interface, o *options, health *healthServer) error {
 	agents, err := o.Hosts.Agents()
 	if err != nil {

@@ -67,6 +67,8 @@ type Networks struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	watches []*watch
+	// said is whether it was logged that something is not known: several may wait.
+	said sync.Once
 }
 
 // patience is how long programs wait at their start for what cannot be read, and for how long a refusal may be one for a moment.
@@ -154,12 +156,14 @@ func (n *Networks) Kind(address netip.Addr) (string, error) {
 	return kindOf(address, all), nil
 }
 
-// WaitBriefly returns when all is known, or after ten seconds, and then logs what is not; or when ctx is done.
+// WaitBriefly returns when all is known, or after ten seconds, and then logs once what is not; or when ctx is done.
 func (n *Networks) WaitBriefly(ctx context.Context) {
 	bounded, done := context.WithTimeout(ctx, patience)
 	defer done()
 	if err := known(bounded, n.watches); err != nil && ctx.Err() == nil {
-		klog.InfoS("Nothing connects to hosts until it is known which addresses are those of the cluster", "cause", n.unknown())
+		n.said.Do(func() {
+			klog.InfoS("Nothing connects to hosts until it is known which addresses are those of the cluster", "cause", n.unknown())
+		})
 	}
 }
 

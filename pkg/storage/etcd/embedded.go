@@ -125,6 +125,10 @@ func (e *Embedded) socketsFor(dir string) (string, error) {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return "", fmt.Errorf("creating a directory for the sockets of the embedded etcd: %w", err)
 		}
+		// A kubelet gives the group of the pod (fsGroup) the right to write to what is on the volume. That of another user stays so.
+		if err := os.Chmod(dir, 0o700); err != nil && !errors.Is(err, os.ErrPermission) { //nolint:gosec // it is a directory
+			return "", fmt.Errorf("keeping others from the sockets of the embedded etcd: %w", err)
+		}
 		return dir, nil
 	}
 	if e.temporary, err = os.MkdirTemp("", "windows-apiserver-"); err != nil {

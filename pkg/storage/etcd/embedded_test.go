@@ -208,6 +208,13 @@ func TestOneProcessOnly(t *testing.T) {
 func TestSockets(t *testing.T) {
 	temporary, dir := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
+	// As the volume of a pod with fsGroup has it.
+	if err := os.Mkdir(filepath.Join(dir, "sockets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, "sockets"), 0o770); err != nil {
+		t.Fatal(err)
+	}
 	start(t, dir)
 	info, err := os.Stat(filepath.Join(dir, "sockets"))
 	if err != nil || info.Mode().Perm() != 0o700 {
