@@ -55,5 +55,12 @@ func (a account) sign(file string) string {
 	return command
 }
 
+// AddKeyCommand is what to run in PowerShell on a host so that its administrators may log in with a key as well, if its sshd takes keys from where it does
+// by default. Those before 8.6 read no file that users can read, as one that did not exist would be (Win32-OpenSSH issue 1747).
+func AddKeyCommand(key Key) string {
+	const file = `C:\ProgramData\ssh\administrators_authorized_keys`
+	return fmt.Sprintf("Add-Content -Path %[1]s -Value '', '%[2]s'; icacls.exe %[1]s /inheritance:r /grant '*S-1-5-32-544:F' /grant '*S-1-5-18:F'", file, key)
+}
+
 // SignCommand is the command that signs private-key.pem for a user of hosts, as whom these compare the principals of certificates.
 func SignCommand(username string) string { return onHost(username).sign(keyPrivateKey) }

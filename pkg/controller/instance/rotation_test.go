@@ -324,7 +324,7 @@ func TestRotateKeyByHand(t *testing.T) {
 	})
 	f.again("win-1")
 	m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, v1alpha1.ReasonKeyRotationFailed)
-	byHand := ` -Value '', '` + is.String() + `'`
+	byHand := ` -Value '', '` + is.String() + `'; icacls.exe C:\ProgramData\ssh\administrators_authorized_keys /inheritance:r /grant '*S-1-5-32-544:F' /grant '*S-1-5-18:F'`
 	if !strings.HasSuffix(m, byHand) {
 		t.Errorf("it says %q", m)
 	}

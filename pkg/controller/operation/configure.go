@@ -116,7 +116,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	}
 	impact := admitted.cost(planImpact(plan))
 	if impact == v1alpha1.ImpactReboot && (again || e.operation().Node == nil) { // others ask when they have their slot
-		if err := e.ensureNobodyAtWork(ctx); err != nil {
+		if err := e.ensureMayRestart(ctx); err != nil {
 			return result{}, err
 		}
 	}

@@ -33,7 +33,7 @@
 //
 // The reconciler (reconciler.go) reads the cache and starts executions; the runner
 // (runner.go) owns their goroutines, at most one for each instance; an execution
-// (execution.go) walks through the steps (waitforslot.go, node.go, evict.go, kubelet.go, reboot.go,
+// (execution.go) walks through the steps (waitforslot.go, node.go, evict.go, volumes.go, kubelet.go, reboot.go,
 // updates.go, restartservices.go, reconfigure.go, configure.go, join.go, adopt.go, release.go, remove.go).
 // What configuring and removing have in common, an agent that is followed while it changes its host, is
 // in apply.go.

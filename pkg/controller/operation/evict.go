@@ -140,6 +140,10 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	case err != nil:
 		return result{}, err
 	}
+	volumes, err := e.awaitVolumes(ctx)
+	if err != nil {
+		return result{}, err
+	}
 	message := "Pods that left: 0."
 	if p := e.operation().Progress; p != nil {
 		message = fmt.Sprintf("Pods that left: %d.", p.Done)
@@ -154,7 +158,7 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	if len(latest.Staying) > 0 {
 		message += fmt.Sprintf(" Pods that came later and tolerate the cordon: %d.", len(latest.Staying))
 	}
-	return result{message: message}, nil
+	return result{message: message + volumes}, nil
 }
 
 // untilContested are the options of a drain that ends at its own deadline or, when it has taken contestedDrain, as

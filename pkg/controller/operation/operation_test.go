@@ -103,6 +103,13 @@ func TestOperations(t *testing.T) {
 			wantMessage: []string{`logged on: W\bob (session 3); have them log off`, "--mode=Force"},
 		},
 		{
+			name: "its SSH server does not start with Windows", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) {
+				f.host.services = []api.Service{{Name: "sshd", State: "Running", StartType: "Manual"}}
+			}, want: failed,
+			wantSteps:   "Connect=Failed Cordon=Skipped Drain=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
+			wantMessage: []string{"nobody could log in after a restart; run in PowerShell: Set-Service sshd -StartupType Automatic"},
+		},
+		{
 			name: "pending, and somebody works on the host", operation: rebootOperation(v1alpha1.RebootIfPending), set: atWork, want: failed,
 			wantSteps:   "Connect=Succeeded CheckPending=Failed Cordon=Skipped Drain=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
 			wantMessage: []string{`W\bob (session 3)`},

@@ -17,6 +17,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
@@ -47,25 +48,39 @@ func (e *execution) connect(ctx context.Context) (result, error) {
 			r.refusal, err = e.keepsFromCleanup(ctx)
 		}
 	case op.Type == v1alpha1.OperationReboot && rebootMode(op) == v1alpha1.RebootGraceful:
-		err = e.ensureNobodyAtWork(ctx)
+		err = e.ensureMayRestart(ctx)
 	}
 	return r, err
 }
 
-// ensureNobodyAtWork finds out before the pods leave that Windows will refuse the restart.
-func (e *execution) ensureNobodyAtWork(ctx context.Context) error {
-	if names := e.atWork(ctx); names != "" {
+// ensureMayRestart finds out before the pods leave that Windows will refuse the restart, or that nobody could log in to the host after it.
+func (e *execution) ensureMayRestart(ctx context.Context) error {
+	facts := e.said(ctx)
+	if facts == nil {
+		return nil
+	}
+	if why := preflight.SSHDoesNotStart(facts); why != "" {
+		return fmt.Errorf("the host has to be restarted, and %s", why)
+	}
+	if names := namesAtWork(facts); names != "" {
 		return fmt.Errorf("the host has to be restarted, and these people are logged on: %[1]s; have them log off, or restart it without regard to them: kubectl windows reboot %[2]s -n %[3]s --mode=Force; it does not drain, so that pods are cut off: kubectl windows drain %[2]s -n %[3]s before it has them leave, and kubectl windows uncordon %[2]s -n %[3]s after it has the Node take pods again",
 			names, e.instance.Name, e.instance.Namespace)
 	}
 	return nil
 }
 
-// atWork names the people because of whom Windows will refuse a restart. Empty: there are none, or
-// the host does not say; it may restart all the same.
-func (e *execution) atWork(ctx context.Context) string {
+// said is what the host says of itself now. Nil: it does not; it may restart all the same.
+func (e *execution) said(ctx context.Context) *api.Facts {
 	facts, err := ask(ctx, e.clock, time.Time{}, askTimeout, e.readFacts)
 	if err != nil {
+		return nil
+	}
+	return facts
+}
+
+// namesAtWork names the people because of whom Windows will refuse a restart. Empty: there are none, or it is not known.
+func namesAtWork(facts *api.Facts) string {
+	if facts == nil {
 		return ""
 	}
 	return words.Enumerate(api.AtWork(facts.Sessions), maxNamed)
@@ -78,7 +93,7 @@ func (e *execution) ensureRestartable(ctx context.Context) error {
 	if op := e.operation(); op.Type != v1alpha1.OperationReconfigure || op.Impact != v1alpha1.ImpactReboot || op.HostChanged {
 		return nil
 	}
-	return e.ensureNobodyAtWork(ctx)
+	return e.ensureMayRestart(ctx)
 }
 
 // blame says what could not be done, unless it is ctx that ended.
@@ -98,7 +113,7 @@ func (e *execution) checkPending(ctx context.Context) (result, error) {
 	if !facts.PendingReboot.Pending {
 		return result{enough: true, message: "Windows does not wait for a restart, so the host was left as it is."}, nil
 	}
-	if err := e.ensureNobodyAtWork(ctx); err != nil {
+	if err := e.ensureMayRestart(ctx); err != nil {
 		return result{}, err
 	}
 	if len(facts.PendingReboot.Reasons) == 0 {

@@ -295,7 +295,7 @@ func TestReleaseIsRefused(t *testing.T) {
 		"the host has another key": {func(f *fixture) { f.host.peer = &host.Peer{Accepted: "SHA256:other"} }, "The host accepts key SHA256:other, and the Windows Machine Config Operator logs in with nothing but key " +
 			"SHA256:CwsFg5tPpr08Kl9tMa2Ei+7zWld+dkep6sCVfm/Uo/8, private-key.pem of Secret openshift-windows-machine-config-operator/cloud-private-key, and deletes Machines that refuse it. " +
 			"Have the host accept that key as well: open a shell on the host (kubectl windows exec -it win-1 -n windows-hosts -- powershell) and add the key to the file that its sshd reads, by default: " +
-			`Add-Content -Path C:\ProgramData\ssh\administrators_authorized_keys -Value '', 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE4qJS2mKXYrE7qkYBHcGu2D0pVxLeHg8Gc8dOQ5vGvN'. Nothing was changed.`},
+			`Add-Content -Path C:\ProgramData\ssh\administrators_authorized_keys -Value '', 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE4qJS2mKXYrE7qkYBHcGu2D0pVxLeHg8Gc8dOQ5vGvN'; icacls.exe C:\ProgramData\ssh\administrators_authorized_keys /inheritance:r /grant '*S-1-5-32-544:F' /grant '*S-1-5-18:F'. Nothing was changed.`},
 		"the host has a certificate":     {func(f *fixture) { f.host.peer = &host.Peer{Accepted: f.host.key.Fingerprint(), Certified: true} }, "The host accepts a certificate of key SHA256:CwsFg5tPpr08Kl9tMa2Ei+7zWld+dkep6sCVfm/Uo/8, and"},
 		"the host takes a password":      {func(f *fixture) { f.host.peer = &host.Peer{} }, "The host accepts a password, and"},
 		"the host is not there":          {func(f *fixture) { f.failWith("LoginBare", errLost) }, "with the key of the Windows Machine Config Operator: "},

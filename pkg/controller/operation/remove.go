@@ -84,7 +84,7 @@ func (e *execution) keepsFromCleanup(ctx context.Context) (why string, err error
 	case err != nil || plan.Impact != config.ImpactReboot:
 		return "", nil //nolint:nilerr // see above
 	}
-	names := e.atWork(ctx)
+	names := namesAtWork(e.said(ctx))
 	if names == "" {
 		return "", nil
 	}

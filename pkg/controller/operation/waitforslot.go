@@ -224,7 +224,7 @@ func (e *execution) waitToRemove(ctx context.Context) (result, error) {
 }
 
 // waitToUpdate waits, if nobody has asked for it, until the host may be drained for updates of Windows. Then it finds out once more whether
-// Windows will refuse the restart: the download and the wait may have taken hours.
+// the host may be restarted: the download and the wait may have taken hours.
 func (e *execution) waitToUpdate(ctx context.Context) (result, error) {
 	wait := e.unlessPaused
 	if e.operation().Cause == v1alpha1.CauseWindowsUpdates {
@@ -234,7 +234,7 @@ func (e *execution) waitToUpdate(ctx context.Context) (result, error) {
 	if err != nil || r.enough {
 		return r, err
 	}
-	return r, e.ensureNobodyAtWork(ctx)
+	return r, e.ensureMayRestart(ctx)
 }
 
 // unlessPaused ends an operation that a person has asked for if the host was paused while updates were downloaded, which may take hours: it has

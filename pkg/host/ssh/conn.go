@@ -146,6 +146,10 @@ func (c *conn) closeLocked(cause *Error) {
 	close(c.stop)
 }
 
+// maxOpened is how many sessions a connection has at most in its time. OpenSSH for Windows keeps a handle of the process of each until the
+// connection ends (Win32-OpenSSH issue 2138), and one on which a host is asked every minute is never idle for long.
+const maxOpened = 1000
+
 // retireLocked takes the connection out of use.
 func (c *conn) retireLocked() {
 	if c.retired {
@@ -342,7 +346,9 @@ func (c *conn) openChannel(ctx context.Context, spec channelSpec) (*stream, erro
 		defer p.mu.Unlock()
 		p.stats.Opened++
 		if spec.kind == kindSession {
-			c.opened++
+			if c.opened++; c.opened >= maxOpened {
+				c.retireLocked()
+			}
 		}
 		c.settledLocked(spec.kind)
 		return s, nil

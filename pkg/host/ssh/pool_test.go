@@ -39,6 +39,30 @@ func TestRunsShareConnections(t *testing.T) {
 	}
 }
 
+// TestConnectionsEnd: a connection that is used all the time is replaced after a thousand sessions, and the one that is open then is not cut off.
+func TestConnectionsEnd(t *testing.T) {
+	s := newServer(t, script{})
+	p := newPool(t, hostssh.Options{})
+	for range 999 {
+		if err := p.Run(testContext(t), s.target(), "echo hello", nil, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := start(t, t.Context(), p, s.target())
+	if n := s.count(&s.accepted); n != 1 {
+		t.Fatalf("a thousand sessions used %d connections", n)
+	}
+	if err := p.Run(testContext(t), s.target(), "echo hello", nil, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	alive(t, last)
+	last.Close()
+	eventually(t, "the first connection is closed", func() bool { return p.Stats().Connections == 1 })
+	if n := s.count(&s.accepted); n != 2 {
+		t.Errorf("one session more used %d connections, want another one", n)
+	}
+}
+
 // TestLoginSaysWhere: of a name, what counts is where the connection leads to that is there, whatever DNS says by now.
 func TestLoginSaysWhere(t *testing.T) {
 	s := newServer(t, script{})

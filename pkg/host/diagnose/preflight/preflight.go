@@ -49,6 +49,8 @@ const (
 	gib = 1 << 30
 	// minMemory is 2 GiB less what firmware takes of it: a machine with 2 GiB reports a little less.
 	minMemory = 2*gib - 128<<20
+	// littleMemory is what is reserved for Windows by default, and a GiB for pods.
+	littleMemory = 3*gib - 128<<20
 	// minSystemDiskFree is room for the programs of a node and the first base image.
 	minSystemDiskFree = 15 * gib
 	// maxNetBIOSName is the length to which Windows cuts the NetBIOS name of a computer.
@@ -72,7 +74,7 @@ func Evaluate(facts *api.Facts, asked, received time.Time) []Finding {
 	var findings []Finding
 	for _, check := range []func(*api.Facts) []Finding{
 		checkSystem, checkUser, checkName, checkMemory, checkDisk, checkReboot,
-		checkServices, checkPorts, checkStaticAddress, checkErrors,
+		checkServices, checkSSH, checkPorts, checkStaticAddress, checkErrors,
 	} {
 		findings = append(findings, check(facts)...)
 	}
@@ -153,8 +155,12 @@ func checkName(facts *api.Facts) []Finding {
 }
 
 func checkMemory(facts *api.Facts) []Finding {
-	if total := facts.Memory.TotalBytes; total > 0 && total < minMemory {
+	switch total := facts.Memory.TotalBytes; {
+	case total == 0:
+	case total < minMemory:
 		return problem("MemoryTooSmall", "the host has %d MiB of memory; it needs at least 2 GiB", total>>20)
+	case total < littleMemory:
+		return note("LittleMemory", "the host has %d MiB of memory, of which a node keeps 2 GiB for Windows unless its pool says otherwise (spec.template.kubelet.systemReserved), so that little is left for pods", total>>20)
 	}
 	return nil
 }
@@ -194,6 +200,27 @@ func checkServices(facts *api.Facts) []Finding {
 		}
 	}
 	return findings
+}
+
+// SSHDoesNotStart says that the SSH server of a host does not start with Windows, as it is after its installation: nobody could log in after a
+// restart. Empty: it does, or it is not known.
+func SSHDoesNotStart(facts *api.Facts) string {
+	s := service(facts, "sshd")
+	if s == nil || s.StartType == "" || strings.HasPrefix(s.StartType, "Automatic") || unread(facts, "services/sshd") {
+		return ""
+	}
+	return fmt.Sprintf("its service sshd does not start with Windows (%s), so that nobody could log in after a restart; run in PowerShell: Set-Service sshd -StartupType Automatic", s.StartType)
+}
+
+func checkSSH(facts *api.Facts) []Finding {
+	why := SSHDoesNotStart(facts)
+	switch {
+	case why == "":
+		return nil
+	case isNode(facts): // changes that need no restart are not in danger
+		return note("SSHDoesNotStart", "%s", why)
+	}
+	return problem("SSHDoesNotStart", "%s", why)
 }
 
 // checkPorts looks for foreign processes on the ports of a node. While the service

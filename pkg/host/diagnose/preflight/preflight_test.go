@@ -74,7 +74,8 @@ func TestEvaluate(t *testing.T) {
 		{"host name of 16 characters", func(f *api.Facts) { f.Name.Hostname = "windows-worker12" }, []string{"HostnameTooLong"}},
 		{"another name after the restart", func(f *api.Facts) { f.Name.Pending = "WIN-2" }, []string{"HostnamePending"}},
 		{"the same name after the restart", func(f *api.Facts) { f.Name.Pending = "WIN-1" }, []string{}},
-		{"2 GiB of memory less what the firmware takes", func(f *api.Facts) { f.Memory.TotalBytes = 2*gib - 1<<20 }, []string{}},
+		{"2 GiB of memory less what the firmware takes", func(f *api.Facts) { f.Memory.TotalBytes = 2*gib - 1<<20 }, []string{"LittleMemory"}},
+		{"3 GiB of memory", func(f *api.Facts) { f.Memory.TotalBytes = 3 * gib }, []string{}},
 		{"1 GiB of memory", func(f *api.Facts) { f.Memory.TotalBytes = gib }, []string{"MemoryTooSmall!"}},
 		{"little disk", func(f *api.Facts) { f.Disks[0].FreeBytes = 15*gib - 1 }, []string{"DiskTooSmall!"}},
 		{"little disk on a node, by its own images", func(f *api.Facts) {
@@ -94,6 +95,12 @@ func TestEvaluate(t *testing.T) {
 			f.Services = []api.Service{{Name: "containerd"}}
 			f.Errors = []api.FactError{{Area: "services/containerd", Message: "access denied"}}
 		}, []string{"NotChecked"}},
+		{"sshd as it is installed", func(f *api.Facts) { f.Services = []api.Service{{Name: "sshd", State: "Running", StartType: "Manual"}} }, []string{"SSHDoesNotStart!"}},
+		{"sshd that is disabled, on a node", func(f *api.Facts) {
+			f.Services = []api.Service{managedKubelet, {Name: "sshd", State: "Running", StartType: "Disabled"}}
+		}, []string{"SSHDoesNotStart"}},
+		{"sshd that starts later", func(f *api.Facts) { f.Services = []api.Service{{Name: "sshd", StartType: "AutomaticDelayed"}} }, []string{}},
+		{"sshd that cannot be looked at", func(f *api.Facts) { f.Services = []api.Service{{Name: "sshd"}} }, []string{}},
 		{"the ports are taken", func(f *api.Facts) {
 			f.Network.Listening = []api.Listener{{Port: 10250, PID: 9}, {Port: 9182, PID: 9}}
 		}, []string{"PortInUse!", "PortInUse"}},

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// volumes sets which volumes of the Node are mounted, and attached.
+func (f *fixture) volumes(inUse []corev1.UniqueVolumeName, attached []corev1.AttachedVolume) {
+	nodes := corev1.SchemeGroupVersion.WithResource("nodes")
+	found, err := f.nodes.Get(nodes, "", testNode)
+	if err != nil {
+		return // it was deleted
+	}
+	node := found.(*corev1.Node).DeepCopy() //nolint:forcetypeassert // see the resource
+	node.Status.VolumesInUse, node.Status.VolumesAttached = inUse, attached
+	if err := f.nodes.Update(nodes, node, ""); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// TestVolumesLeaveFirst: the kubelet of a host is not stopped before it has unmounted the volumes of the pods that have left, and a host is not removed
+// before they are detached; but not for ever.
+func TestVolumesLeaveFirst(t *testing.T) {
+	t.Parallel()
+	const (
+		unmounted = 40 * time.Second
+		detached  = 60 * time.Second
+	)
+	for _, tt := range []struct {
+		name      string
+		operation v1alpha1.Operation
+		step      string
+		change    change
+		impact    config.Impact
+		// stays: the volumes are never unmounted.
+		stays bool
+		dead  bool
+		// The step after the drain begins then.
+		from, to time.Duration
+	}{
+		{name: "removal", operation: removeOperation(), step: v1alpha1.StepDrain, change: isBeingDeleted, from: detached, to: detached + 10*time.Second},
+		{name: "removal, and they stay", operation: removeOperation(), step: v1alpha1.StepDrain, change: isBeingDeleted, stays: true, from: detachPatience, to: detachPatience + 10*time.Second},
+		{name: "reboot", operation: rebootOperation(v1alpha1.RebootGraceful), step: v1alpha1.StepDrain, from: unmounted, to: unmounted + 10*time.Second},
+		{name: "reboot of a dead Node", operation: rebootOperation(v1alpha1.RebootGraceful), step: v1alpha1.StepDrain, dead: true, to: 5 * time.Second},
+		{name: "a configuration without a restart", operation: reconfigureOperation(), step: v1alpha1.StepDrain, impact: config.ImpactDrain, to: 5 * time.Second},
+		{name: "drain", operation: drainOperation(), step: v1alpha1.StepEvict, to: 5 * time.Second},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			changes := []change{}
+			if tt.change != nil {
+				changes = append(changes, tt.change, configuredBefore)
+			}
+			f := newFixture(t, newInstance(tt.operation, changes...))
+			f.configure()
+			f.host.impact = tt.impact
+			inUse, attached := []corev1.UniqueVolumeName{"csi/disk-1"}, []corev1.AttachedVolume{{Name: "csi/disk-1"}}
+			f.volumes(inUse, attached)
+			if tt.dead {
+				node := f.node()
+				node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}}
+				if err := f.nodes.Update(corev1.SchemeGroupVersion.WithResource("nodes"), node, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !tt.stays {
+				defer time.AfterFunc(unmounted, func() { f.volumes(nil, attached) }).Stop()
+				defer time.AfterFunc(detached, func() { f.volumes(nil, nil) }).Stop()
+			}
+			op := f.finish()
+			step := op.FindStep(tt.step)
+			if step == nil || step.FinishedAt == nil {
+				t.Fatalf("it is %s: %s", op.Phase, op.Message)
+			}
+			if took := step.FinishedAt.Sub(step.StartedAt.Time); took < tt.from-time.Second || took > tt.to {
+				t.Errorf("the pods and volumes took %s to leave, want %s to %s", took, tt.from, tt.to)
+			}
+			if said := strings.Contains(step.Message, "Volumes that its kubelet uses: 1, the first is csi/disk-1, and were not waited for any longer"); said != tt.stays {
+				t.Errorf("the step says %q", step.Message)
+			}
+		})
+	}
+}
