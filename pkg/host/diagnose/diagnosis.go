@@ -130,6 +130,10 @@ func diagnoseSSH(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance) Dia
 			// The host has proven its key: it can be reached, and breaks off at the login.
 			return connectionLost(to)
 		}
+		if greeting, ok := errors.AsType[*ssh.GreetingError](e.Err); ok && greeting.Said == ssh.Penalized {
+			return failed(reachable, v1alpha1.ReasonConnectionReset,
+				"%s lets nobody in from our address for a while, because logins from there have failed (PerSourcePenalties of sshd): correct the credentials of the hosts that refuse them, or have its sshd exempt the addresses of the nodes on which our programs run (PerSourcePenaltyExemptList in sshd_config).", to)
+		}
 		return failed(reachable, v1alpha1.ReasonConnectionReset,
 			"%s closes the connection before SSH has begun: see the log of sshd (Get-WinEvent OpenSSH/Operational); MaxStartups, a firewall or a service that is starting or failing does this.", to)
 	case ssh.ReasonHandshakeTimedOut:

@@ -56,6 +56,7 @@ func TestDiagnose(t *testing.T) {
 	}
 	changed := &hostssh.Error{Layer: hostssh.LayerHostKey, Reason: hostssh.ReasonHostKeyChanged,
 		Err: &hostssh.HostKeyError{Presented: hostKeyOf(t, "new"), Pinned: []ssh.PublicKey{hostKeyOf(t, "old")}}}
+	penalized := &hostssh.Error{Layer: hostssh.LayerHandshake, Reason: hostssh.ReasonConnectionReset, Address: "10.1.42.1:22", Err: &hostssh.GreetingError{Said: hostssh.Penalized}}
 	otherType := &hostssh.Error{Layer: hostssh.LayerHostKey, Reason: hostssh.ReasonHostKeyChanged,
 		Err: &hostssh.HostKeyError{Pinned: []ssh.PublicKey{hostKeyOf(t, "old")}}}
 
@@ -75,6 +76,7 @@ func TestDiagnose(t *testing.T) {
 		{"no answer by the deadline of the caller", StageLogin, sshErr(hostssh.LayerConnect, hostssh.ReasonTimedOut), "Reachable=False/ConnectionTimedOut", "firewall"},
 		{"no route", StageHostKey, sshErr(hostssh.LayerConnect, hostssh.ReasonHostUnreachable), "Reachable=False/HostUnreachable", "no route"},
 		{"reset", StageHostKey, sshErr(hostssh.LayerHandshake, hostssh.ReasonConnectionReset), "Reachable=False/ConnectionReset", "closes the connection"},
+		{"penalty", StageHostKey, penalized, "Reachable=False/ConnectionReset", "PerSourcePenalties"},
 		{"reset at login", StageLogin, sshErr(hostssh.LayerAuth, hostssh.ReasonConnectionReset), "Authenticated=False/ConnectionLost", "tried again"},
 		{"silent after accept", StageHostKey, sshErr(hostssh.LayerHandshake, hostssh.ReasonHandshakeTimedOut), "Reachable=False/HandshakeTimedOut", "restart the service sshd"},
 		{"handshake over the deadline of the caller", StageHostKey, sshErr(hostssh.LayerHandshake, hostssh.ReasonTimedOut), "Reachable=False/HandshakeTimedOut", "handshake"},

@@ -185,10 +185,25 @@ func (h *handshake) explain(err error, w *wire, attempted bool) error {
 	return e
 }
 
+// Penalized is what OpenSSH says to an address that has a penalty, for example for logins that failed (PerSourcePenalties, since 9.8).
+const Penalized = "Not allowed at this time"
+
 // sshdRefusals are what OpenSSH sends in place of its identification when it does not want
-// the connection: too many unauthenticated ones (MaxStartups), or a penalty of the
-// client's address (PerSourcePenalties, since 9.8).
-var sshdRefusals = []string{"Exceeded MaxStartups", "Not allowed at this time"}
+// the connection: too many unauthenticated ones (MaxStartups), or a penalty.
+var sshdRefusals = []string{"Exceeded MaxStartups", Penalized}
+
+// GreetingError is what OpenSSH said in place of its identification.
+type GreetingError struct {
+	// Said is the text, which is one of a few.
+	Said string
+	err  error
+}
+
+// Error implements error.
+func (e *GreetingError) Error() string { return fmt.Sprintf("sshd said %q: %v", e.Said, e.err) }
+
+// Unwrap returns how the connection ended.
+func (e *GreetingError) Unwrap() error { return e.err }
 
 // explainGreeting says what it means that a server did not identify itself as SSH.
 func explainGreeting(greeting []byte, network, err error) (Reason, error) {
@@ -198,7 +213,7 @@ func explainGreeting(greeting []byte, network, err error) (Reason, error) {
 	}
 	for _, r := range sshdRefusals {
 		if strings.HasPrefix(said, r) {
-			return ReasonConnectionReset, fmt.Errorf("sshd said %q: %w", r, err)
+			return ReasonConnectionReset, &GreetingError{Said: r, err: err}
 		}
 	}
 	switch {
