@@ -124,6 +124,7 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	latest := drain.Progress{}
 	contested := false
 	stopWaiting := e.yieldLater(ctx)
+	defer stopWaiting()
 	err = follow(ctx, e.clock, &e.pace, firstAtOnce, func(ctx context.Context, report func(drain.Progress)) error {
 		return retryDrain(ctx, e.clock, o, func(o drain.Options) error {
 			return e.drainer.Run(ctx, op.Node.Name, e.untilContested(o, &contested), report)
@@ -132,7 +133,6 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 		latest = p
 		return e.progress(ctx, op.Node.Name, countPods(before, p), p)
 	})
-	stopWaiting()
 	var timeout *drain.TimeoutError
 	switch {
 	case contested && errors.As(err, &timeout):

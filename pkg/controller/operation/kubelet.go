@@ -114,6 +114,9 @@ func (e *execution) missingForNode(ctx context.Context) (string, error) {
 type readiness struct {
 	kubeletWatch
 
+	// last is the Node as the API server had it at looked. Nil: there was none.
+	last   *corev1.Node
+	looked time.Time
 	// gone is since when there is no Node. Zero: there is one.
 	gone time.Time
 	// services: those of the host have just been checked.
@@ -130,7 +133,7 @@ func (e *execution) watchKubelet(ctx context.Context, deadline time.Time) (*read
 	if err != nil {
 		return nil, err
 	}
-	r := &readiness{kubeletWatch: kubeletWatch{boot: boot, newest: before.newest(), heartbeat: heartbeat(before.node)}}
+	r := &readiness{kubeletWatch: kubeletWatch{boot: boot, newest: before.newest(), heartbeat: heartbeat(before.node)}, last: before.node, looked: e.clock.Now()}
 	if e.operation().Type == v1alpha1.OperationReconfigure && !e.touched() {
 		r.reported, r.seen = true, e.clock.Now() // nothing was done that it could report after
 	} else if since := e.lastChange(); !since.IsZero() && unready(before.node) == "" {
@@ -143,22 +146,35 @@ func (e *execution) watchKubelet(ctx context.Context, deadline time.Time) (*read
 	return r, nil
 }
 
-// lacks looks again, and says what the Node lacks to have been ready for a while. Empty: nothing. The cache says what it lacks, and only that
-// it lacks nothing is asked of the API server: many hosts may be waited for at a time.
+// soFar is what a Node lacks that is ready, and has not been so for long enough.
+const soFar = "It is ready so far"
+
+// lookAgain is how old what the API server said of a Node may be at most while the cache says nothing else.
+const lookAgain = 30 * time.Second
+
+// lacks looks again, and says what the Node lacks to have been ready for a while. Empty: nothing. As many hosts may be waited for at a time, the API server
+// is asked for the Node when that may make a difference, and each half minute.
 func (r *readiness) lacks(ctx context.Context, e *execution, settle time.Duration) (lacks string, err error) {
-	var report kubeletReport
-	if report.node, err = e.cachedNode(ctx); err != nil {
-		return "", err
-	}
-	if report.node != nil {
-		if lacks, err = r.look(ctx, e, &report, settle); err != nil || lacks != "" {
+	report := kubeletReport{}
+	if e.clock.Now().Sub(r.looked) < lookAgain {
+		if lacks, err = r.glance(ctx, e, &report, settle); err != nil || lacks != "" {
 			return lacks, err
 		}
 	}
 	if report.node, err = e.readNode(ctx, e.operation().Node.Name); err != nil {
 		return "", err
 	}
-	if lacks, err = r.look(ctx, e, &report, settle); err != nil || lacks == soFar {
+	now, configures := e.clock.Now(), e.operation().Type == v1alpha1.OperationReconfigure
+	r.last, r.looked = report.node, now
+	switch {
+	case report.node != nil || !configures:
+		r.gone = time.Time{}
+	case r.gone.IsZero():
+		r.gone = now
+	case now.Sub(r.gone) >= registration:
+		return "", errNodeDeleted
+	}
+	if lacks, err = r.take(ctx, e, &report, settle); err != nil || lacks == soFar {
 		return lacks, err
 	}
 	checked := r.services
@@ -172,26 +188,33 @@ func (r *readiness) lacks(ctx context.Context, e *execution, settle time.Duratio
 	return lacks, nil
 }
 
-// soFar is what a Node lacks that is ready, and has not been so for long enough.
-const soFar = "It is ready so far"
-
-// look takes in what the Node of the report says, and the Lease, unless that was read already.
-func (r *readiness) look(ctx context.Context, e *execution, report *kubeletReport, settle time.Duration) (lacks string, err error) {
-	now, configures := e.clock.Now(), e.operation().Type == v1alpha1.OperationReconfigure
-	switch {
-	case report.node != nil || !configures:
-		r.gone = time.Time{}
-	case r.gone.IsZero():
-		r.gone = now
-	case now.Sub(r.gone) >= registration:
-		return "", errNodeDeleted
+// glance says what the Node lacks if the API server need not be asked for it: the cache has it as not ready, or as it was when it
+// was asked last, and ready. A cache that is behind has it otherwise. Empty: the API server has to be asked.
+func (r *readiness) glance(ctx context.Context, e *execution, report *kubeletReport, settle time.Duration) (lacks string, err error) {
+	cached, err := e.cachedNode(ctx)
+	if err != nil || cached == nil {
+		return "", err
 	}
+	if lacks = unready(cached); lacks != "" {
+		r.since = time.Time{}
+		return lacks, nil
+	}
+	if unready(r.last) != "" || !heartbeat(cached).Equal(heartbeat(r.last)) {
+		return "", nil
+	}
+	report.node = r.last
+	return r.take(ctx, e, report, settle)
+}
+
+// take takes in what the Node of the report says, and the Lease, unless that was read already.
+func (r *readiness) take(ctx context.Context, e *execution, report *kubeletReport, settle time.Duration) (lacks string, err error) {
 	if unready(report.node) == "" && report.renewed.IsZero() {
 		if report.renewed, err = e.leaseRenewal(ctx); err != nil {
 			return "", err
 		}
 	}
-	if lacks = r.observe(e.clock.Now(), report.node, report.newest()); lacks == "" && e.clock.Now().Sub(r.since) < settle {
+	now := e.clock.Now()
+	if lacks = r.observe(now, report.node, report.newest()); lacks == "" && now.Sub(r.since) < settle {
 		lacks = soFar
 	}
 	return lacks, nil

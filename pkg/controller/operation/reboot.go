@@ -80,9 +80,6 @@ func (e *execution) said(ctx context.Context) *api.Facts {
 
 // namesAtWork names the people because of whom Windows will refuse a restart. Empty: there are none, or it is not known.
 func namesAtWork(facts *api.Facts) string {
-	if facts == nil {
-		return ""
-	}
 	return words.Enumerate(api.AtWork(facts.Sessions), maxNamed)
 }
 

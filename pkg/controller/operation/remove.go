@@ -19,6 +19,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
@@ -71,7 +72,7 @@ func (e *execution) superseded(ctx context.Context) (why string, err error) {
 }
 
 // keepsFromCleanup says why a host that can be reached is not cleaned now, empty if it is: it has to
-// be restarted after that, and Windows will refuse it. Then its pods stay. A host that does not say
+// be restarted after that, and Windows will refuse it, or nobody could log in then. Its pods stay. A host that does not say
 // what a cleanup needs is cleaned all the same: if it cannot be, that says why.
 func (e *execution) keepsFromCleanup(ctx context.Context) (why string, err error) {
 	nothing := config.Bundle{Document: config.Document{Version: config.SchemaVersion}}
@@ -84,7 +85,14 @@ func (e *execution) keepsFromCleanup(ctx context.Context) (why string, err error
 	case err != nil || plan.Impact != config.ImpactReboot:
 		return "", nil //nolint:nilerr // see above
 	}
-	names := namesAtWork(e.said(ctx))
+	facts := e.said(ctx)
+	if facts == nil {
+		return "", nil
+	}
+	if why := preflight.SSHDoesNotStart(facts); why != "" {
+		return fmt.Sprintf("The host has to be restarted when it has been cleaned, and %s. Nothing was changed. The removal is tried again by itself.", why), nil
+	}
+	names := namesAtWork(facts)
 	if names == "" {
 		return "", nil
 	}

@@ -374,10 +374,16 @@ func TestRemoveWithSessions(t *testing.T) {
 		name     string
 		reboots  bool
 		sessions []api.Session
+		services []api.Service
 		fail     string // what the host does not answer
 		want     v1alpha1.OperationPhase
+		says     string
 	}{
-		{name: "somebody works", reboots: true, sessions: []api.Session{left, atWork}, want: v1alpha1.OperationFailed},
+		{name: "somebody works", reboots: true, sessions: []api.Session{left, atWork}, want: v1alpha1.OperationFailed, says: `W\bob (session 3)`},
+		{
+			name: "its SSH server does not start with Windows", reboots: true, services: []api.Service{{Name: "sshd", State: "Running", StartType: "Manual"}}, want: v1alpha1.OperationFailed,
+			says: "nobody could log in after a restart",
+		},
 		{name: "somebody has left", reboots: true, sessions: []api.Session{left}, want: v1alpha1.OperationSucceeded},
 		{name: "nothing needs a restart", sessions: []api.Session{atWork}, want: v1alpha1.OperationSucceeded},
 		{name: "it does not say who works", reboots: true, sessions: []api.Session{atWork}, fail: "Facts", want: v1alpha1.OperationSucceeded},
@@ -386,7 +392,7 @@ func TestRemoveWithSessions(t *testing.T) {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted))
 			f.configure()
-			f.host.agentThere, f.host.cleanupReboots, f.host.sessions = true, tt.reboots, tt.sessions
+			f.host.agentThere, f.host.cleanupReboots, f.host.sessions, f.host.services = true, tt.reboots, tt.sessions, tt.services
 			if tt.fail != "" {
 				f.failWith(tt.fail, errors.New("no"))
 			}
@@ -400,7 +406,7 @@ func TestRemoveWithSessions(t *testing.T) {
 			if !op.Untouched() || op.HostUnreached() || f.drain.runs > 0 || f.node().Spec.Unschedulable || f.host.count("Cleanup") > 0 {
 				t.Errorf("something was done, or the host counts as away: %v", states(op))
 			}
-			if !strings.Contains(op.Message, `W\bob (session 3)`) || strings.Contains(op.Message, "ann") || strings.Contains(op.Message, "Force") {
+			if !strings.Contains(op.Message, tt.says) || strings.Contains(op.Message, "ann") || strings.Contains(op.Message, "Force") {
 				t.Errorf("the message is %q", op.Message)
 			}
 		})

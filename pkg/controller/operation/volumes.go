@@ -5,21 +5,19 @@ package operation
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // detachPatience is for how long the volumes of pods that have left may be in use. A kubelet unmounts them, and says so with its next report;
 // a DaemonSet's stay.
 const detachPatience = 2 * time.Minute
-
-// errVolumesAttached ends the wait for volumes.
-var errVolumesAttached = errors.New("volumes are attached")
 
 // awaitVolumes waits, before the kubelet of a Node is stopped, until it has unmounted the volumes of the pods that have left, and for a host that is
 // removed also until they are detached: the pods wait elsewhere for the volumes, and kube-controller-manager takes them
@@ -30,26 +28,28 @@ func (e *execution) awaitVolumes(ctx context.Context) (string, error) {
 	if !removes && op.Type != v1alpha1.OperationReboot && (op.Type != v1alpha1.OperationReconfigure || op.Impact != v1alpha1.ImpactReboot) {
 		return "", nil
 	}
-	began, left := e.clock.Now(), ""
-	err := e.waitUntil(ctx, began.Add(2*detachPatience), fmt.Sprintf("Waiting until volumes are detached from Node %s.", op.Node.Name), func(ctx context.Context) (string, error) {
-		node, err := e.readNode(ctx, op.Node.Name)
-		if err != nil {
-			return "", err
+	left, failed := "", error(nil)
+	err := e.waitUntil(ctx, e.clock.Now().Add(detachPatience), fmt.Sprintf("Waiting until volumes are detached from Node %s.", op.Node.Name), func(ctx context.Context) (string, error) {
+		var node *corev1.Node
+		if node, failed = e.readNode(ctx, op.Node.Name); failed != nil {
+			return "", failed
 		}
-		if left = attached(node, op, removes); left != "" && e.clock.Now().Sub(began) >= detachPatience {
-			return "", errVolumesAttached
-		}
+		left = attached(node, op, removes)
 		return left, nil
 	})
-	if errors.Is(err, errVolumesAttached) {
-		return fmt.Sprintf(" %s, and were not waited for any longer: pods that need them elsewhere may wait for some minutes.", left), nil
+	switch {
+	case err == nil:
+		return "", nil
+	case failed != nil || ctx.Err() != nil:
+		return "", err
 	}
-	return "", err
+	return fmt.Sprintf(" %s, and were not waited for any longer: pods that need them elsewhere may wait for some minutes.", left), nil
 }
 
 // attached says which volumes of a Node are in use. Empty: none, or nobody speaks for the Node who could unmount them.
 func attached(node *corev1.Node, op *v1alpha1.Operation, removes bool) string {
-	if node == nil || node.UID != op.Node.UID || isDead(node) {
+	unreachable := func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable }
+	if node == nil || node.UID != op.Node.UID || !object.KubeletReports(node) || slices.ContainsFunc(node.Spec.Taints, unreachable) {
 		return ""
 	}
 	if n := len(node.Status.VolumesInUse); n > 0 {

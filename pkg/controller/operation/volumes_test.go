@@ -9,6 +9,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -44,7 +47,10 @@ func TestVolumesLeaveFirst(t *testing.T) {
 		impact    config.Impact
 		// stays: the volumes are never unmounted.
 		stays bool
-		dead  bool
+		// dead: the Node is unreachable. notReady: its kubelet says that it is not ready.
+		dead, notReady bool
+		// away: the API server cannot be asked for three minutes, in which the kubelet cannot report either.
+		away bool
 		// The step after the drain begins then.
 		from, to time.Duration
 	}{
@@ -52,6 +58,8 @@ func TestVolumesLeaveFirst(t *testing.T) {
 		{name: "removal, and they stay", operation: removeOperation(), step: v1alpha1.StepDrain, change: isBeingDeleted, stays: true, from: detachPatience, to: detachPatience + 10*time.Second},
 		{name: "reboot", operation: rebootOperation(v1alpha1.RebootGraceful), step: v1alpha1.StepDrain, from: unmounted, to: unmounted + 10*time.Second},
 		{name: "reboot of a dead Node", operation: rebootOperation(v1alpha1.RebootGraceful), step: v1alpha1.StepDrain, dead: true, to: 5 * time.Second},
+		{name: "reboot of a Node that is not ready", operation: rebootOperation(v1alpha1.RebootGraceful), step: v1alpha1.StepDrain, notReady: true, from: unmounted, to: unmounted + 10*time.Second},
+		{name: "reboot, and the API server is away", operation: rebootOperation(v1alpha1.RebootGraceful), step: v1alpha1.StepDrain, away: true, from: 3*time.Minute + unmounted, to: 4 * time.Minute},
 		{name: "a configuration without a restart", operation: reconfigureOperation(), step: v1alpha1.StepDrain, impact: config.ImpactDrain, to: 5 * time.Second},
 		{name: "drain", operation: drainOperation(), step: v1alpha1.StepEvict, to: 5 * time.Second},
 	} {
@@ -72,9 +80,27 @@ func TestVolumesLeaveFirst(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if tt.notReady {
+				node := f.node()
+				node.Status.Conditions[0].Status = corev1.ConditionFalse
+				if err := f.nodes.Update(corev1.SchemeGroupVersion.WithResource("nodes"), node, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			back := time.Duration(0)
+			if tt.away {
+				back = 3 * time.Minute
+				began := time.Now()
+				f.kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, kruntime.Object, error) {
+					if since := time.Since(began); since > 5*time.Second && since < back {
+						return true, nil, apierrors.NewServiceUnavailable("it is away")
+					}
+					return false, nil, nil
+				})
+			}
 			if !tt.stays {
-				defer time.AfterFunc(unmounted, func() { f.volumes(nil, attached) }).Stop()
-				defer time.AfterFunc(detached, func() { f.volumes(nil, nil) }).Stop()
+				defer time.AfterFunc(back+unmounted, func() { f.volumes(nil, attached) }).Stop()
+				defer time.AfterFunc(back+detached, func() { f.volumes(nil, nil) }).Stop()
 			}
 			op := f.finish()
 			step := op.FindStep(tt.step)

@@ -203,10 +203,10 @@ func checkServices(facts *api.Facts) []Finding {
 }
 
 // SSHDoesNotStart says that the SSH server of a host does not start with Windows, as it is after its installation: nobody could log in after a
-// restart. Empty: it does, or it is not known.
+// restart. Empty: it does, it is not known, or it does not run, so that another one lets us in.
 func SSHDoesNotStart(facts *api.Facts) string {
 	s := service(facts, "sshd")
-	if s == nil || s.StartType == "" || strings.HasPrefix(s.StartType, "Automatic") || unread(facts, "services/sshd") {
+	if s == nil || s.State != "Running" || s.StartType == "" || strings.HasPrefix(s.StartType, "Automatic") || unread(facts, "services/sshd") {
 		return ""
 	}
 	return fmt.Sprintf("its service sshd does not start with Windows (%s), so that nobody could log in after a restart; run in PowerShell: Set-Service sshd -StartupType Automatic", s.StartType)

@@ -99,8 +99,11 @@ func TestEvaluate(t *testing.T) {
 		{"sshd that is disabled, on a node", func(f *api.Facts) {
 			f.Services = []api.Service{managedKubelet, {Name: "sshd", State: "Running", StartType: "Disabled"}}
 		}, []string{"SSHDoesNotStart"}},
-		{"sshd that starts later", func(f *api.Facts) { f.Services = []api.Service{{Name: "sshd", StartType: "AutomaticDelayed"}} }, []string{}},
-		{"sshd that cannot be looked at", func(f *api.Facts) { f.Services = []api.Service{{Name: "sshd"}} }, []string{}},
+		{"sshd that starts later", func(f *api.Facts) {
+			f.Services = []api.Service{{Name: "sshd", State: "Running", StartType: "AutomaticDelayed"}}
+		}, []string{}},
+		{"another SSH server", func(f *api.Facts) { f.Services = []api.Service{{Name: "sshd", State: "Stopped", StartType: "Manual"}} }, []string{}},
+		{"sshd that cannot be looked at", func(f *api.Facts) { f.Services = []api.Service{{Name: "sshd", State: "Running"}} }, []string{}},
 		{"the ports are taken", func(f *api.Facts) {
 			f.Network.Listening = []api.Listener{{Port: 10250, PID: 9}, {Port: 9182, PID: 9}}
 		}, []string{"PortInUse!", "PortInUse"}},
