@@ -2671,7 +2671,7 @@ func schema_pkg_apis_windows_v1alpha1_RebootOptions(ref common.ReferenceCallback
 				Properties: map[string]spec.Schema{
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Graceful (default): cordon, drain, restart, wait for the Node, uncordon. It fails before the drain while people are logged on to the host. IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a drain, whoever is logged on.\n\nPossible enum values:\n - `\"Force\"` restarts the host without draining it; its pods are cut off.\n - `\"Graceful\"` drains the node, restarts the host, waits until the node is ready again, and uncordons it.\n - `\"IfPending\"` does the same if Windows waits for a restart, and nothing otherwise.",
+							Description: "Graceful (default): cordon, drain, restart, wait for the Node, uncordon. It fails before the drain while people are logged on to the host, or if the SSH server of the host does not start with Windows. IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a drain, whoever is logged on.\n\nPossible enum values:\n - `\"Force\"` restarts the host without draining it; its pods are cut off.\n - `\"Graceful\"` drains the node, restarts the host, waits until the node is ready again, and uncordons it.\n - `\"IfPending\"` does the same if Windows waits for a restart, and nothing otherwise.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Force", "Graceful", "IfPending"},
@@ -4200,7 +4200,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceRebootSpec(ref common.Refer
 					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Graceful (default): cordon, drain, restart, wait for the Node, uncordon. It fails before the drain while people are logged on to the host. IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a drain, whoever is logged on.\n\nPossible enum values:\n - `\"Force\"` restarts the host without draining it; its pods are cut off.\n - `\"Graceful\"` drains the node, restarts the host, waits until the node is ready again, and uncordons it.\n - `\"IfPending\"` does the same if Windows waits for a restart, and nothing otherwise.",
+							Description: "Graceful (default): cordon, drain, restart, wait for the Node, uncordon. It fails before the drain while people are logged on to the host, or if the SSH server of the host does not start with Windows. IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a drain, whoever is logged on.\n\nPossible enum values:\n - `\"Force\"` restarts the host without draining it; its pods are cut off.\n - `\"Graceful\"` drains the node, restarts the host, waits until the node is ready again, and uncordons it.\n - `\"IfPending\"` does the same if Windows waits for a restart, and nothing otherwise.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Force", "Graceful", "IfPending"},

@@ -15,7 +15,7 @@ import (
 // RebootOptions say how a host is restarted.
 type RebootOptionsApplyConfiguration struct {
 	// Graceful (default): cordon, drain, restart, wait for the Node, uncordon. It fails before the drain while people are
-	// logged on to the host. IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a
+	// logged on to the host, or if the SSH server of the host does not start with Windows. IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a
 	// drain, whoever is logged on.
 	Mode *windowsv1alpha1.RebootMode `json:"mode,omitempty"`
 	// Updates of Windows that are downloaded before the drain and installed after it: None, Security or All. Where none
