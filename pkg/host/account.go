@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // anyDomain stands, in a command for people, for the name of a domain that they know and we do not.
@@ -55,11 +57,12 @@ func (a account) sign(file string) string {
 	return command
 }
 
-// AddKeyCommand is what to run in PowerShell on a host so that its administrators may log in with a key as well, if its sshd takes keys from where it does
-// by default. Those before 8.6 read no file that users can read, as one that did not exist would be (Win32-OpenSSH issue 1747).
-func AddKeyCommand(key Key) string {
+// AddKeyByHand says how a person has the host of an instance accept a key as well. sshd before 8.6 reads no file that users can read, as one
+// that did not exist would be (Win32-OpenSSH issue 1747).
+func AddKeyByHand(instance *v1alpha1.WindowsInstance, key Key) string {
 	const file = `C:\ProgramData\ssh\administrators_authorized_keys`
-	return fmt.Sprintf("Add-Content -Path %[1]s -Value '', '%[2]s'; icacls.exe %[1]s /inheritance:r /grant '*S-1-5-32-544:F' /grant '*S-1-5-18:F'", file, key)
+	return fmt.Sprintf("open a shell on the host (kubectl windows exec -it %s -n %s -- powershell) and add the key to the file that its sshd reads, by default: "+
+		"Add-Content -Path %[3]s -Value '', '%[4]s'; icacls.exe %[3]s /inheritance:r /grant '*S-1-5-32-544:F' /grant '*S-1-5-18:F'", instance.Name, instance.Namespace, file, key)
 }
 
 // SignCommand is the command that signs private-key.pem for a user of hosts, as whom these compare the principals of certificates.

@@ -216,7 +216,7 @@ func describeRotationFailure(r *rotation, instance *v1alpha1.WindowsInstance, po
 		what = diagnosis(r.err, instance)
 	}
 	text := fmt.Sprintf("The host could not be given key %s: %s. It is tried again, and logged in to as before.", r.key.Fingerprint(), what)
-	return text + fmt.Sprintf(` To do it by hand, open a shell on the host (kubectl windows exec -it %s -n %s -- powershell) and add the key to the file that its sshd reads, by default: %s`, instance.Name, instance.Namespace, host.AddKeyCommand(r.key)) + replaceable(instance, pool)
+	return text + " To do it by hand, " + host.AddKeyByHand(instance, r.key) + replaceable(instance, pool)
 }
 
 // replaceable says for a host of a MachineSet how that makes another one. Nobody does that by itself for a key: the host runs pods, and can be

@@ -80,7 +80,12 @@ func skipWait(seconds *int32, dead bool) time.Duration {
 
 // isDead says whether nobody speaks for a Node, so that its pods cannot be seen to end.
 func isDead(node *corev1.Node) bool {
-	return unready(node) != "" || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable })
+	return unready(node) != "" || unreachable(node)
+}
+
+// unreachable says whether the cluster has lost the kubelet of a Node.
+func unreachable(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable })
 }
 
 // drainOptions are those of the operation, as things are now. The time counts from when the

@@ -607,6 +607,21 @@ func (p *passes) Contested(key types.NamespacedName) bool {
 	return p.contested.Load() || p.Scheduler.Contested(key)
 }
 
+// editNode changes the Node, also while the cluster is asked for something else.
+func (f *fixture) editNode(change func(*corev1.Node)) {
+	nodes := corev1.SchemeGroupVersion.WithResource("nodes")
+	found, err := f.nodes.Get(nodes, "", testNode)
+	if err != nil {
+		f.t.Error(err)
+		return
+	}
+	node := found.(*corev1.Node).DeepCopy() //nolint:forcetypeassert // see the resource
+	change(node)
+	if err := f.nodes.Update(nodes, node, ""); err != nil {
+		f.t.Error(err)
+	}
+}
+
 // readyNode is a Node whose kubelet reports from the future, so that it has always spoken
 // since the restart.
 func readyNode(uid types.UID) *corev1.Node {

@@ -230,17 +230,7 @@ func (f *fixture) notReadyWhileWatched() {
 
 // reports has the kubelet say when it last looked, also while the cluster is asked for something else.
 func (f *fixture) reports(heartbeat time.Time) {
-	nodes := corev1.SchemeGroupVersion.WithResource("nodes")
-	found, err := f.nodes.Get(nodes, "", testNode)
-	if err != nil {
-		f.t.Error(err)
-		return
-	}
-	node := found.(*corev1.Node).DeepCopy() //nolint:forcetypeassert // see the resource
-	node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(heartbeat)
-	if err := f.nodes.Update(nodes, node, ""); err != nil {
-		f.t.Error(err)
-	}
+	f.editNode(func(node *corev1.Node) { node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(heartbeat) })
 }
 
 // TestReadyAsBeforeTheRestart: that the Lease of a Node is renewed does not say that its pods run.
@@ -309,12 +299,8 @@ func TestCacheThatIsBehind(t *testing.T) {
 			f.configure()
 			f.host.impact = config.ImpactRestart
 			f.silent.Store(tt.silent)
-			cached := f.node()
-			live := cached.DeepCopy()
-			tt.set(cached, live)
-			if err := f.nodes.Update(corev1.SchemeGroupVersion.WithResource("nodes"), cached, ""); err != nil {
-				t.Fatal(err)
-			}
+			live := f.node()
+			f.editNode(func(cached *corev1.Node) { tt.set(cached, live) })
 			f.kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, kruntime.Object, error) { return true, live.DeepCopy(), nil })
 			op := f.finish()
 			if tt.want == "" && op.Phase != v1alpha1.OperationSucceeded || tt.want != "" && (op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, tt.want)) {

@@ -97,11 +97,7 @@ func TestRoutesOfANode(t *testing.T) {
 		inBubble(t, id, func(t *testing.T) {
 			f := newFixture(t, newInstance(reconfigureOperation()))
 			f.configure()
-			node := f.node()
-			node.Spec.ProviderID = id
-			if err := f.nodes.Update(corev1.SchemeGroupVersion.WithResource("nodes"), node, ""); err != nil {
-				t.Fatal(err)
-			}
+			f.editNode(func(node *corev1.Node) { node.Spec.ProviderID = id })
 			op := f.finish()
 			message := op.FindStep(v1alpha1.StepNetwork).Message
 			if op.Phase != v1alpha1.OperationSucceeded || len(f.host.routes) != want || strings.Contains(message, "Routes that were restored: 169.254.169.254, ") != (want > 0) {

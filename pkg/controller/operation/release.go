@@ -136,8 +136,7 @@ func (e *execution) ensureKeyOfWMCO(ctx context.Context, key host.Key) (*host.Pe
 		accepts = "a certificate of key " + peer.Accepted
 	}
 	return nil, fmt.Errorf("the host accepts %s, and the Windows Machine Config Operator logs in with nothing but key %s, private-key.pem of Secret %s, and deletes Machines that refuse it. "+
-		`Have the host accept that key as well: open a shell on the host (kubectl windows exec -it %s -n %s -- powershell) and add the key to the file that its sshd reads, by default: %s`,
-		accepts, key.Fingerprint(), keySecret, e.instance.Name, e.instance.Namespace, host.AddKeyCommand(key))
+		"Have the host accept that key as well: %s", accepts, key.Fingerprint(), keySecret, host.AddKeyByHand(e.instance, key))
 }
 
 // keyOfWMCO is the key that WMCO logs in with. Trouble with the API server passes.

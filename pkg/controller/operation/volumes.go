@@ -6,7 +6,6 @@ package operation
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,8 +47,7 @@ func (e *execution) awaitVolumes(ctx context.Context) (string, error) {
 
 // attached says which volumes of a Node are in use. Empty: none, or nobody speaks for the Node who could unmount them.
 func attached(node *corev1.Node, op *v1alpha1.Operation, removes bool) string {
-	unreachable := func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable }
-	if node == nil || node.UID != op.Node.UID || !object.KubeletReports(node) || slices.ContainsFunc(node.Spec.Taints, unreachable) {
+	if node == nil || node.UID != op.Node.UID || !object.KubeletReports(node) || unreachable(node) {
 		return ""
 	}
 	if n := len(node.Status.VolumesInUse); n > 0 {

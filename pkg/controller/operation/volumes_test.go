@@ -19,16 +19,7 @@ import (
 
 // volumes sets which volumes of the Node are mounted, and attached.
 func (f *fixture) volumes(inUse []corev1.UniqueVolumeName, attached []corev1.AttachedVolume) {
-	nodes := corev1.SchemeGroupVersion.WithResource("nodes")
-	found, err := f.nodes.Get(nodes, "", testNode)
-	if err != nil {
-		return // it was deleted
-	}
-	node := found.(*corev1.Node).DeepCopy() //nolint:forcetypeassert // see the resource
-	node.Status.VolumesInUse, node.Status.VolumesAttached = inUse, attached
-	if err := f.nodes.Update(nodes, node, ""); err != nil {
-		f.t.Error(err)
-	}
+	f.editNode(func(node *corev1.Node) { node.Status.VolumesInUse, node.Status.VolumesAttached = inUse, attached })
 }
 
 // TestVolumesLeaveFirst: the kubelet of a host is not stopped before it has unmounted the volumes of the pods that have left, and a host is not removed
@@ -74,18 +65,12 @@ func TestVolumesLeaveFirst(t *testing.T) {
 			inUse, attached := []corev1.UniqueVolumeName{"csi/disk-1"}, []corev1.AttachedVolume{{Name: "csi/disk-1"}}
 			f.volumes(inUse, attached)
 			if tt.dead {
-				node := f.node()
-				node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}}
-				if err := f.nodes.Update(corev1.SchemeGroupVersion.WithResource("nodes"), node, ""); err != nil {
-					t.Fatal(err)
-				}
+				f.editNode(func(node *corev1.Node) {
+					node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}}
+				})
 			}
 			if tt.notReady {
-				node := f.node()
-				node.Status.Conditions[0].Status = corev1.ConditionFalse
-				if err := f.nodes.Update(corev1.SchemeGroupVersion.WithResource("nodes"), node, ""); err != nil {
-					t.Fatal(err)
-				}
+				f.editNode(func(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionFalse })
 			}
 			back := time.Duration(0)
 			if tt.away {
