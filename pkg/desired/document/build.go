@@ -527,7 +527,9 @@ func (b *builder) configuration() {
 			return
 		}
 	}
-	kubelet, err := kubeletConfigText(dns, b.in.Kubelet)
+	options := b.in.Kubelet
+	options.Version = b.in.Payload.version(kubeletPath)
+	kubelet, err := kubeletConfigText(dns, options)
 	if err != nil {
 		b.errs = append(b.errs, err)
 		return
@@ -648,7 +650,7 @@ func (b *builder) network() {
 	b.errs = append(b.errs, err)
 	// containerd watches the directory.
 	b.expanded(wmco.CNIConfigPath, cni, noImpact)
-	proxy, err := kubeProxyConfig(b.in.Cluster.kubeProxyVerbosity())
+	proxy, err := kubeProxyConfig(b.in.Cluster.kubeProxyVerbosity(), b.in.Payload.version(kubeProxyPath))
 	b.errs = append(b.errs, err)
 	b.expanded(wmco.KubeProxyConfigPath, proxy, b.change(config.ImpactRestart, wmco.KubeProxyService))
 }

@@ -79,18 +79,21 @@ func cniConfig(serviceCIDR string) (string, error) {
 	})
 }
 
-// kubeProxyConfig returns the file kube-proxy.conf.
-func kubeProxyConfig(verbosity int) (string, error) {
-	return indented(object{
+// kubeProxyConfig returns the file kube-proxy.conf for a kube-proxy of that version.
+func kubeProxyConfig(verbosity int, version string) (string, error) {
+	o := object{
 		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
 		"mode":             "kernelspace",
-		"featureGates":     object{"WinDSR": true, "WinOverlay": true},
 		"clientConnection": object{"kubeconfig": wmco.KubeconfigPath},
 		"hostnameOverride": ref(variableNodeName),
 		"clusterCIDR":      ref(variableNodeSubnet),
 		"winkernel":        object{"networkName": wmco.OverlayNetwork, "sourceVip": ref(variableSourceVIP), "enableDSR": true},
 		"logging":          object{"verbosity": verbosity},
-	})
+	}
+	if gates := featureGates(version, "WinDSR", "WinOverlay"); gates != nil {
+		o["featureGates"] = gates
+	}
+	return indented(o)
 }
 
 func indented(value object) (string, error) {

@@ -77,6 +77,8 @@ type KubeletOptions struct {
 	// Taints are those with which the Node is registered; the kubelet does not change those of an
 	// existing Node. Nil: os=Windows:NoSchedule, which repels pods of Linux. Empty: none.
 	Taints []corev1.Taint
+	// Version of the kubelet. Empty: not known. Build takes that of the payload.
+	Version string
 }
 
 // KubeletConfiguration returns the configuration of the kubelet of a host.
@@ -139,7 +141,7 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 		ContainerLogMaxFiles:   workers.ContainerLogMaxFiles,
 		EnableSystemLogHandler: new(true),
 		EnableSystemLogQuery:   new(true),
-		FeatureGates:           map[string]bool{"NodeLogQuery": true, "RotateKubeletServerCertificate": true},
+		FeatureGates:           featureGates(o.Version, "NodeLogQuery", "RotateKubeletServerCertificate"),
 		Logging: logsapi.LoggingConfiguration{
 			FlushFrequency: logsapi.TimeOrMetaDuration{Duration: metav1.Duration{Duration: 5 * time.Second}, SerializeAsString: true},
 		},
