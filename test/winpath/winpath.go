@@ -22,16 +22,27 @@ func Local(drive, below string) string {
 	for n, name := range names {
 		next := filepath.Join(local, name)
 		if !exists(next) {
-			entries, _ := os.ReadDir(local) // what cannot be read has nothing in another case
-			at := slices.IndexFunc(entries, func(e os.DirEntry) bool { return strings.EqualFold(e.Name(), name) })
+			entries := namesIn(local)
+			at := slices.IndexFunc(entries, func(entry string) bool { return strings.EqualFold(entry, name) })
 			if at < 0 {
 				return filepath.Join(local, filepath.Join(names[n:]...))
 			}
-			next = filepath.Join(local, entries[at].Name())
+			next = filepath.Join(local, entries[at])
 		}
 		local = next
 	}
 	return local
+}
+
+// namesIn returns what is in a directory, in no order. What cannot be read has nothing.
+func namesIn(directory string) []string {
+	d, err := os.Open(directory)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	return names
 }
 
 func exists(path string) bool {

@@ -357,6 +357,7 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 	}
 	switch {
 	case done.Outcome == api.OutcomeRebootRequired && allow == config.ImpactReboot:
+		e.needsRestart = true
 		return result{message: fmt.Sprintf("%s Windows has to be restarted: %s.", describeChanges(done.Changed), strings.Join(done.Reboot, "; "))}, nil
 	case done.Outcome == api.OutcomeRebootRequired, done.Outcome == api.OutcomeImpactExceeded:
 		return e.replan("The host has changed since its plan was made, and the changes cost more now.", nil)

@@ -49,14 +49,17 @@ type execution struct {
 	interrupted bool
 	// unsent: the restart was recorded, and not asked for.
 	unsent bool
+	// needsRestart: the host, just configured, has said that it has to be restarted. agreed: it has just said that it will be.
+	needsRestart, agreed bool
 	// changed: the host has reported a first change, or it is not known whether it has begun.
 	changed bool
 	// resumed is when this execution took over what another one had begun, and found the steps as they were then. Zero: it did not.
 	resumed time.Time
 	found   []v1alpha1.OperationStep
-	// facts are what the host said of itself before it was planned what to do to it. Nil: it
+	// facts are what the host said of itself, at factsAt, before it was planned what to do to it. Nil: it
 	// was not asked by this execution.
-	facts *api.Facts
+	facts   *api.Facts
+	factsAt time.Time
 	// inspected is what the step Facts found out, for the steps Preflight and Agent. Nil: the host is asked again. It was asked and has
 	// answered at the times inspectedFrom and inspectedUntil. inspectedBy is the digest of the agent that it had right before.
 	inspected                     *api.Facts

@@ -110,6 +110,8 @@ type scriptedHost struct {
 	routes  []api.Route
 	updates scriptedUpdates
 	asked   []string
+	// forgotten has how many questions there were whenever connections were forgotten.
+	forgotten []int
 	// adopted is with what the host was adopted. Nil: it was not.
 	adopted *api.Adoption
 	// released says that the host was given up, and left is what it says of itself then.
@@ -142,6 +144,20 @@ var (
 	errLost        = &ssh.Error{Layer: ssh.LayerSession, Reason: ssh.ReasonConnectionLost}
 	errNoLogin     = &ssh.Error{Layer: ssh.LayerAuth, Reason: ssh.ReasonCredentialsRefused}
 )
+
+// afterRestart are the questions after the one that asks for a restart, each with whether a connection was made for it.
+func (h *scriptedHost) afterRestart() (asked []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := slices.Index(h.asked, "Restart") + 1; n < len(h.asked); n++ {
+		connection := "same"
+		if slices.Contains(h.forgotten, n) {
+			connection = "new"
+		}
+		asked = append(asked, h.asked[n]+" "+connection)
+	}
+	return asked
+}
 
 // ask notes a question. Callers hold mu.
 func (h *scriptedHost) ask(ctx context.Context, question string) error {
@@ -365,7 +381,11 @@ func (h *scriptedHost) RestartServices(ctx context.Context, _ *v1alpha1.WindowsI
 
 func (h *scriptedHost) Agent() (version, digest string) { return "v0.1.0", testRevision }
 
-func (h *scriptedHost) Forget(*v1alpha1.WindowsInstance) {}
+func (h *scriptedHost) Forget(*v1alpha1.WindowsInstance) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forgotten = append(h.forgotten, len(h.asked))
+}
 
 // restarts is how often the host was restarted.
 func (h *scriptedHost) restarts() int {

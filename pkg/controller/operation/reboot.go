@@ -69,8 +69,14 @@ func (e *execution) ensureMayRestart(ctx context.Context) error {
 	return nil
 }
 
-// said is what the host says of itself now. Nil: it does not; it may restart all the same.
+// recent is how old what a host said of itself may be that is no Node: no pods would leave it in vain.
+const recent = time.Minute
+
+// said is what the host says of itself now, or has just said. Nil: it does not; it may restart all the same.
 func (e *execution) said(ctx context.Context) *api.Facts {
+	if e.operation().Node == nil && e.facts != nil && e.clock.Since(e.factsAt) < recent {
+		return e.facts
+	}
 	facts, err := ask(ctx, e.clock, time.Time{}, askTimeout, e.readFacts)
 	if err != nil {
 		return nil
@@ -142,7 +148,7 @@ func (e *execution) gatherFacts(ctx context.Context, failure string) (*api.Facts
 func (e *execution) restart(ctx context.Context) (result, error) {
 	// Once the boot was recorded the request may have been made, by this process or another.
 	mayBeSent := e.operation().BootID != ""
-	if !mayBeSent && e.operation().Type == v1alpha1.OperationReconfigure {
+	if !mayBeSent && e.operation().Type == v1alpha1.OperationReconfigure && !e.needsRestart {
 		plan, err := e.buildAndPlan(ctx)
 		if err != nil {
 			return result{}, err
@@ -178,6 +184,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 		case err == nil && answer.Restarted:
 			return result{message: "The host has been restarted."}, nil
 		case err == nil:
+			e.agreed = true
 			return result{message: "The host has agreed to restart."}, nil
 		}
 		if !mayBeSent && diagnose.IsUnsent(err) {
@@ -261,7 +268,9 @@ func (e *execution) unlessGivenUp(until, least time.Time) time.Time {
 func (e *execution) boot(ctx context.Context) (result, error) {
 	before, running := e.operation().BootID, ""
 	since := e.operation().FindStep(e.current).StartedAt.Time
-	e.Hosts.Forget(e.instance)
+	if !e.agreed { // otherwise its connection has just served
+		e.Hosts.Forget(e.instance)
+	}
 	deadline := e.rebootDeadline()
 	err := e.waitUntil(ctx, deadline, "Waiting until the host is back.", func(ctx context.Context) (string, error) {
 		id, err := ask(ctx, e.clock, time.Time{}, askTimeout, e.readBootID)

@@ -272,3 +272,37 @@ func TestHostIsWaitedForWithoutAWorker(t *testing.T) {
 		})
 	}
 }
+
+// TestQuestionsAroundRestart: what a host that joins has just said it is not asked once more, and it is looked for over the connection on which it
+// has just agreed to restart. Whoever takes that over does not know whether the connection lives.
+func TestQuestionsAroundRestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation(), withoutNode))
+		f.configure()
+		f.host.impact, f.host.needsReboot, f.host.is, f.host.lingers = config.ImpactReboot, 1, "", 1
+		f.registers()
+		applied := f.host.onApplied
+		f.host.onApplied = func(is string) {
+			f.host.impact = config.ImpactRestart
+			applied(is)
+		}
+		if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded {
+			t.Fatalf("it is %s: %s", op.Phase, op.Message)
+		}
+		// For the steps Facts, NodeReady (when it was started) and NodeReady (its services); for the steps Plan (to join, and without) and Verify.
+		if facts, plans := f.host.count("Facts"), f.host.count("Plan"); facts != 3 || plans != 3 {
+			t.Errorf("it was asked for facts %d times and for a plan %d times, want 3 and 3", facts, plans)
+		}
+		if got := f.host.afterRestart(); got[0] != "BootID same" {
+			t.Errorf("after the restart it was asked %v, want the same connection first", got)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful), takenOverAt(v1alpha1.StepBoot, "")))
+		f.finish()
+		if got := f.host.afterRestart(); got[0] != "BootID new" {
+			t.Errorf("an operation that was taken over asked %v, want a new connection first", got)
+		}
+	})
+}

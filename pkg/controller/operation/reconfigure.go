@@ -65,7 +65,7 @@ func inTheWay(findings []preflight.Finding) (out []string) {
 // agent makes sure that the agent of our version is on the host, as it is here. A host that was inspected a moment ago is not asked again: our
 // agent was verified for that.
 func (e *execution) agent(ctx context.Context) (result, error) {
-	facts, has := e.inspected, e.inspectedBy
+	facts, at, has := e.inspected, e.inspectedUntil, e.inspectedBy
 	if e.inspected = nil; facts == nil {
 		const failure = "our agent cannot be put on the host"
 		var err error
@@ -75,12 +75,13 @@ func (e *execution) agent(ctx context.Context) (result, error) {
 		if facts, err = e.gatherFacts(ctx, failure); err != nil {
 			return result{}, err
 		}
+		at = e.clock.Now()
 	}
 	version, digest := e.Hosts.Agent()
 	if !ours(has, digest) {
 		return result{}, fmt.Errorf("the agent on the host has digest %s, expected %s…: it was replaced; check the security software of the host before you continue", has, digest)
 	}
-	e.facts = facts
+	e.facts, e.factsAt = facts, at
 	return result{message: fmt.Sprintf("The agent %s, digest %s, is on the host.", version, digest)}, nil
 }
 
