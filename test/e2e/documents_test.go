@@ -52,6 +52,8 @@ var notRun = map[string]string{
 	"kubectl apply -k ":                                      "installs what runs here already; TestInstallAndUninstall, TestOpenShift",
 	"kubectl apply -f artifacts/openshift/cluster-api.yaml":  "needs a namespace of Cluster API; TestOpenShift/user_data",
 	"kubectl rollout status ":                                "belongs to the installation, whose pods need kubelets",
+	"kubectl rollout restart ":                               "likewise",
+	"kubectl cp ":                                            "needs a kubelet",
 	"kubectl set image ":                                     "replaces what runs here; needs two releases: TestUpgrade",
 	"kubectl scale deployment windows-controller ":           "ends what the other commands ask",
 	"kubectl scale statefulset windows-apiserver ":           "likewise",
