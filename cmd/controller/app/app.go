@@ -33,11 +33,12 @@ func NewCommand() *cobra.Command {
 	o := newOptions()
 	cmd := &cobra.Command{
 		Use:   "windows-controller",
-		Short: "Manage Windows hosts: make WindowsInstances from their sources and keep their status",
+		Short: "Manage Windows hosts: make WindowsInstances from their sources, and healthy nodes of their hosts",
 		Long: `windows-controller turns the windows-instances ConfigMap and MachineSets into
-WindowsNodePools and WindowsInstances, connects to each host over SSH, and keeps in
-the status of its WindowsInstance whether it can be reached, trusted, logged in to
-and used as a node. Several may run; one of them works and the others wait.
+WindowsNodePools and WindowsInstances, connects to each host over SSH, makes it a
+node, and drains, updates, restarts, repairs and removes it as its pool and people
+say. The status of its WindowsInstance says how it is. Several may run; one of them
+works and the others wait.
 
 In a pod, --namespace is by default that of the pod, which POD_NAMESPACE names.`,
 		Version:      version.Version,

@@ -251,20 +251,20 @@ func (c *controllers) addKeys(context.Context) error {
 
 func (c *controllers) addInstance(context.Context) error {
 	o := instance.Options{
-		Hosts:                c.hosts,
-		Rotations:            &keys.Pacer{Client: c.GetClient(), Cluster: c.options.Hosts.ClusterCredentials(), Clock: clock.RealClock{}},
-		Recorder:             c.recorder,
-		Namespace:            c.options.Hosts.Namespace,
-		ConcurrentProbes:     c.options.ConcurrentProbes,
-		ConcurrentSlowProbes: c.options.ConcurrentSlowProbes,
-		ProbeTimeout:         c.options.ProbeTimeout,
-		RecheckInterval:      c.options.RecheckInterval,
-		Registerer:           ctrlmetrics.Registry,
-		WaitsChanged:         c.rollout.UpdateBlockedByChanged(),
+		Hosts:                  c.hosts,
+		Rotations:              &keys.Pacer{Client: c.GetClient(), Cluster: c.options.Hosts.ClusterCredentials(), Clock: clock.RealClock{}},
+		Recorder:               c.recorder,
+		Namespace:              c.options.Hosts.Namespace,
+		ConcurrentProbes:       c.options.ConcurrentProbes,
+		ConcurrentSlowProbes:   c.options.ConcurrentSlowProbes,
+		ProbeTimeout:           c.options.ProbeTimeout,
+		RecheckInterval:        c.options.RecheckInterval,
+		Registerer:             ctrlmetrics.Registry,
+		UpdateBlockedByChanged: c.rollout.UpdateBlockedByChanged(),
 	}
 	if c.desired != nil {
 		o.Desired, o.Changed = c.desired, c.desired.Changed()
-		o.Waits = c.rollout.UpdateBlockedBy
+		o.UpdateBlockedBy = c.rollout.UpdateBlockedBy
 		o.NodeSettled = func(ctx context.Context, i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, n *corev1.Node) (bool, error) {
 			return node.Settled(ctx, c.GetClient(), i, pool, n)
 		}

@@ -223,8 +223,8 @@ func waitForAPI(ctx context.Context, config *rest.Config) error {
 		return fmt.Errorf("making a client for the cluster: %w", err)
 	}
 	said := ""
-	found := func(context.Context) (bool, error) {
-		_, err := client.ServerResourcesForGroupVersion(apiGroupVersion)
+	found := func(ctx context.Context) (bool, error) {
+		_, err := client.ServerResourcesForGroupVersionWithContext(ctx, apiGroupVersion)
 		if err != nil && err.Error() != said {
 			said = err.Error()
 			klog.InfoS("Waiting for the API", "groupVersion", apiGroupVersion, "cause", said)

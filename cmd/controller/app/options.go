@@ -41,12 +41,12 @@ type options struct {
 	Kubeconfig string
 	// InstancesConfigMap is the ConfigMap in the namespace of Hosts that lists hosts.
 	InstancesConfigMap string
-	// MaxRemovals is how many of these hosts may be removed within RemovalWindow before somebody
+	// MaxRemovals is how many hosts of a source, or of deleted instances, may be removed within RemovalWindow before somebody
 	// confirms it, as a number or a percentage.
 	MaxRemovals string
 	// RemovalWindow is the time that MaxRemovals is about.
 	RemovalWindow time.Duration
-	// RemoveWithoutConfirmation removes all hosts that have no entry at once, as the Windows
+	// RemoveWithoutConfirmation removes all hosts that have no entry, or whose instances are deleted, at once, as the Windows
 	// Machine Config Operator does.
 	RemoveWithoutConfirmation bool
 
@@ -70,7 +70,7 @@ type options struct {
 	ConcurrentSlowProbes int
 	// ProbeTimeout bounds one probe of a host.
 	ProbeTimeout time.Duration
-	// ConcurrentOperations is how many operations that somebody requested run at one time.
+	// ConcurrentOperations is how many operations run at one time, whoever asked for them.
 	ConcurrentOperations int
 	// MissingNamespaceTimeout is for how long objects stay whose namespace does not exist.
 	MissingNamespaceTimeout time.Duration
@@ -83,8 +83,8 @@ type options struct {
 	Desired flags.Flags
 	// APIServerSettleTime is for how long no API server may have been older before hosts get a newer kubelet.
 	APIServerSettleTime time.Duration
-	// MaxDisruptiveOperations is how many hosts are drained or restarted at one time
-	// because their desired configuration has changed.
+	// MaxDisruptiveOperations is how many hosts of all pools are drained, restarted, repaired or removed at one time, unless people have
+	// asked for it.
 	MaxDisruptiveOperations int
 	// HostUploadLimit and TotalUploadLimit bound what is sent to each host and to all
 	// together, in bytes a second, as quantities. Empty: no limit.

@@ -57,8 +57,8 @@ func (r *Reconciler) readDesired(ctx context.Context, s *snapshot, pool *v1alpha
 		return
 	}
 	s.managed, s.heldKnown = true, true
-	if r.Waits != nil {
-		s.held, s.heldKnown = r.Waits(s.instance)
+	if r.UpdateBlockedBy != nil {
+		s.held, s.heldKnown = r.UpdateBlockedBy(s.instance)
 	}
 	if pool != nil {
 		s.rolledBack = pool.Status.RolledBack

@@ -17,6 +17,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
 func TestFindNode(t *testing.T) {
@@ -468,7 +469,7 @@ func TestWatchesFindWhatAChangeConcerns(t *testing.T) {
 		t.Errorf("an instance whose computer name changes concerns %q", got)
 	}
 	if got := names(func() (out []string) {
-		for _, r := range f.r.membersOf(ctx, &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rack-1"}}) {
+		for _, r := range watch.MembersOf(f.r.client)(ctx, &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rack-1"}}) {
 			out = append(out, r.Name)
 		}
 		return out

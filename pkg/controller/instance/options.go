@@ -38,24 +38,24 @@ type Options struct {
 	// Changed has a value, whatever it is, each time that the answers of Desired may have
 	// changed for all hosts. Nil: they change with instances, pools and Nodes alone.
 	Changed <-chan event.GenericEvent
-	// Waits says what keeps the host of an instance from being updated, empty if nothing does or it waits for its turn. It reports false
+	// UpdateBlockedBy says what keeps the host of an instance from being updated, empty if nothing does or it waits for its turn. It reports false
 	// as long as that is not known. Nil: nobody updates hosts.
-	Waits func(instance *v1alpha1.WindowsInstance) (text string, known bool)
-	// WaitsChanged has the instances of which Waits says something else. Nil: it does not.
-	WaitsChanged <-chan event.GenericEvent
+	UpdateBlockedBy func(instance *v1alpha1.WindowsInstance) (text string, known bool)
+	// UpdateBlockedByChanged has the instances of which UpdateBlockedBy says something else. Nil: it does not.
+	UpdateBlockedByChanged <-chan event.GenericEvent
 	// NodeSettled says whether a Node has the labels and taints that are desired. Nil: nobody writes them.
 	NodeSettled NodeSettledFunc
 	// ConcurrentProbes is how many hosts that are new or answered last time are looked
-	// at at the same time. Default [DefaultConcurrentProbes].
+	// at at the same time. Usually [DefaultConcurrentProbes].
 	ConcurrentProbes int
 	// ConcurrentSlowProbes is the same for hosts that did not answer in time last
-	// time. Default [DefaultConcurrentSlowProbes].
+	// time. Usually [DefaultConcurrentSlowProbes].
 	ConcurrentSlowProbes int
 	// ProbeTimeout bounds one probe of a host, with the transfer of the agent if it is
-	// not there. Default [DefaultProbeTimeout].
+	// not there. Usually [DefaultProbeTimeout].
 	ProbeTimeout time.Duration
 	// RecheckInterval is how often a host with which all is well is probed, give or
-	// take a fifth; in fleets of which that would be more than ten hosts a second, ten a second are. Default [DefaultRecheckInterval].
+	// take a fifth; in fleets of which that would be more than ten hosts a second, ten a second are. Usually [DefaultRecheckInterval].
 	RecheckInterval time.Duration
 	// Registerer takes the metrics. Default: there are none.
 	Registerer prometheus.Registerer

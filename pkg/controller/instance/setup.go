@@ -63,7 +63,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		Named(controllerName).
 		For(&v1alpha1.WindowsInstance{}, builder.WithPredicates(watch.MoreThanProgress)).
 		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.sharingHost), builder.WithPredicates(endpointsChanged)).
-		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(watch.PoolChanged)).
+		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(watch.MembersOf(r.client)), builder.WithPredicates(watch.PoolChanged)).
 		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfRevision), builder.WithPredicates(revisionKept)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
 		WatchesRawSource(crsource.Channel(r.wake, &handler.EnqueueRequestForObject{})).
@@ -71,8 +71,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if r.Changed != nil {
 		b = b.WatchesRawSource(crsource.Channel(r.Changed, handler.EnqueueRequestsFromMapFunc(r.everyone)))
 	}
-	if r.WaitsChanged != nil {
-		b = b.WatchesRawSource(crsource.Channel(r.WaitsChanged, &handler.EnqueueRequestForObject{}))
+	if r.UpdateBlockedByChanged != nil {
+		b = b.WatchesRawSource(crsource.Channel(r.UpdateBlockedByChanged, &handler.EnqueueRequestForObject{}))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("adding the instance controller: %w", err)
@@ -106,11 +106,6 @@ func (r *Reconciler) sharingHost(ctx context.Context, object client.Object) []re
 		seen[req.NamespacedName] = true
 		return known
 	})
-}
-
-// membersOf maps a pool to its instances.
-func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
-	return r.instancesWith(ctx, client.InNamespace(pool.GetNamespace()), object.InPool(pool.GetName()))
 }
 
 // hostsOfRevision maps what is kept of a pool to the instances of the pool: what they work with is recorded once it is kept.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
 // TestChangesAreGathered: however often the hosts of a pool change, there is one pass about them in a while, and one about what came last.
@@ -28,7 +29,7 @@ func TestChangesAreGathered(t *testing.T) {
 			return i
 		}
 		took := time.Duration(0)
-		h := gathered(poolOf, func(types.NamespacedName) time.Duration { return took })
+		h := gathered(watch.PoolOf, func(types.NamespacedName) time.Duration { return took })
 		passes := func(want int) {
 			t.Helper()
 			synctest.Wait()

@@ -81,7 +81,7 @@ func (r reason) describe(in poolKey) string {
 	case waitsForFitness:
 		return "It cannot be updated or restarted now, as its conditions say: kubectl windows describe NAME -n " + in.namespace
 	case waitsForOperation:
-		return fmt.Sprintf("Somebody has asked for a drain or a reboot, its pods have not left for long, and it is updated or restarted when that has ended. Find out which: kubectl windows describe NAME -n %[1]s. To end it: kubectl windows cancel NAME -n %[1]s", in.namespace)
+		return fmt.Sprintf("Somebody has asked for a drain or a reboot, whose pods have been leaving for a long time, and it is updated or restarted when that has ended. Find out which: kubectl windows describe NAME -n %[1]s. To end it: kubectl windows cancel NAME -n %[1]s", in.namespace)
 	case waitsForInputs:
 		return "It stays as it is. " + r.text
 	case waitsForDuplicate:

@@ -272,12 +272,3 @@ func TestReconcileSaysWhatIsNotKept(t *testing.T) {
 		}
 	}
 }
-
-func TestPoolOf(t *testing.T) {
-	if got := poolOf(t.Context(), ready("a")); len(got) != 1 || got[0].String() != "ns/p" {
-		t.Errorf("got %v, want ns/p", got)
-	}
-	if got := poolOf(t.Context(), &v1alpha1.WindowsInstance{}); len(got) > 0 {
-		t.Errorf("got %v for an instance without a pool", got)
-	}
-}

@@ -103,7 +103,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.WindowsNodePool{}).
 		// An instance that goes over to another pool concerns both: the handler maps
 		// the instance as it was and as it is.
-		Watches(&v1alpha1.WindowsInstance{}, gathered(poolOf, r.passTook)).
+		Watches(&v1alpha1.WindowsInstance{}, gathered(watch.PoolOf, r.passTook)).
 		Watches(&appsv1.ControllerRevision{}, remembersDeleted{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.WindowsNodePool{}, handler.OnlyControllerOwner()), r}).
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(s.options.KeysChanged, handler.EnqueueRequestsFromMapFunc(r.everyPool))).
@@ -187,13 +187,4 @@ var poolStatusChanges = predicate.Funcs{
 		return okBefore && okAfter && (before.Status.DesiredReplicas != after.Status.DesiredReplicas || before.Status.UpdateRevision != after.Status.UpdateRevision ||
 			!equality.Semantic.DeepEqual(before.Status.RecentRemovals, after.Status.RecentRemovals))
 	},
-}
-
-// poolOf returns the pool of an instance.
-func poolOf(_ context.Context, obj client.Object) []reconcile.Request {
-	instance, ok := obj.(*v1alpha1.WindowsInstance)
-	if !ok || instance.Spec.PoolRef == nil {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: instance.Namespace, Name: instance.Spec.PoolRef.Name}}}
 }

@@ -159,7 +159,7 @@ func TestScheduleBehindADrain(t *testing.T) {
 		}
 		now.SetTime(testNow.Add(personPatience))
 		f.pass()
-		if got := f.blockedBy(poolKey{"ns", "p"}); !strings.HasPrefix(got.text, "a: Somebody has asked for a drain or a reboot, its pods have not left for long") || !strings.HasSuffix(got.text, "kubectl windows cancel NAME -n ns") || got.moves || !got.stays {
+		if got := f.blockedBy(poolKey{"ns", "p"}); !strings.HasPrefix(got.text, "a: Somebody has asked for a drain or a reboot, whose pods have been leaving for a long time") || !strings.HasSuffix(got.text, "kubectl windows cancel NAME -n ns") || got.moves || !got.stays {
 			t.Errorf("got %+v", got)
 		}
 	})

@@ -50,6 +50,15 @@ func Send(ctx context.Context, to chan<- event.GenericEvent, object client.Objec
 	}
 }
 
+// PoolOf is the request for the pool of an instance. It is a [handler.MapFunc].
+func PoolOf(_ context.Context, instance client.Object) []reconcile.Request {
+	i, ok := instance.(*v1alpha1.WindowsInstance)
+	if !ok || object.PoolName(i) == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: i.Namespace, Name: object.PoolName(i)}}}
+}
+
 // MembersOf are the requests for the instances of a pool; see [Requests].
 func MembersOf(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, pool client.Object) []reconcile.Request {

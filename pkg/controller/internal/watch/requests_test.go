@@ -74,3 +74,19 @@ func TestWake(t *testing.T) {
 	cancel()
 	Wake(ended, nil, key)
 }
+
+// A change of an instance concerns the pool that it names, in its namespace.
+func TestPoolOf(t *testing.T) {
+	instance := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
+	if got := PoolOf(t.Context(), instance); got != nil {
+		t.Errorf("got %v for an instance without a pool", got)
+	}
+	instance.Spec.PoolRef = &v1alpha1.PoolReference{Name: "p"}
+	want := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "p"}}}
+	if diff := cmp.Diff(want, PoolOf(t.Context(), instance)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if got := PoolOf(t.Context(), &v1alpha1.WindowsNodePool{}); got != nil {
+		t.Errorf("got %v for something else", got)
+	}
+}

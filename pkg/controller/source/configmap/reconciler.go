@@ -347,7 +347,7 @@ func (r *Reconciler) confirmation(what string, d *ration.Removals, p *plan) meta
 	lines := []string{fmt.Sprintf("The ConfigMap %s %s. %s", r.configMap, what, question(r.configMap, d.Waiting))}
 	problems := p.problems
 	if d.Held {
-		lines = append(lines, waitsFor(p.unready)+"\nMend that; then the removal goes on by itself.")
+		lines = append(lines, waitsFor(p.unready)+"\nCorrect that; then the removal goes on by itself.")
 		problems = slices.DeleteFunc(slices.Clone(problems), func(problem Problem) bool { return slices.Contains(p.unready, problem) })
 	} else {
 		lines = append(lines, r.limit.String())

@@ -87,7 +87,7 @@ func (r *SetReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 			condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, v1alpha1.ReasonReplacementsStopped, s.why
 		}
 		if !s.until.IsZero() {
-			again = s.until.Sub(r.now())
+			again = max(s.until.Sub(r.now()), time.Second) // it may have come meanwhile
 		}
 		condition.Message = message.ConditionMessage(strings.Join(append([]string{condition.Message}, failed...), "\n"))
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -46,10 +47,10 @@ type replacer struct {
 	outdated func(context.Context) (string, error)
 	now      func() time.Time
 
-	// deciding is held from the look at all pools until the Machine is deleted, so that of two workers the second one finds
+	// deciding is true from the look at all pools until the Machine is deleted, so that of two workers the second one finds
 	// what the first one has recorded. It is enough within this process: the next leader waits for refusedFor before
 	// it deletes anything, and the requests of the former one have ended by then.
-	deciding sync.Mutex
+	deciding atomic.Bool
 
 	mu sync.Mutex // guards since, and is not held over requests
 	// since is when a Machine was first seen with a host that refuses the key. A controller that starts again waits again.
@@ -109,10 +110,10 @@ func (r *replacer) replace(ctx context.Context, machine *machinev1beta1.Machine,
 	if wait := due.Sub(r.now()); wait > 0 {
 		return wait, nil
 	}
-	if !r.deciding.TryLock() {
+	if !r.deciding.CompareAndSwap(false, true) {
 		return busyFor, nil // another worker is deciding
 	}
-	defer r.deciding.Unlock()
+	defer r.deciding.Store(false)
 	why, err := r.try(ctx, key, machine.UID, platform)
 	if err != nil {
 		return 0, err
@@ -137,7 +138,7 @@ func (r *replacer) owners(ctx context.Context, reader client.Reader, machine *ma
 }
 
 // try deletes a Machine, or says why not. It decides by what the API server has, records in the pool what it is about to
-// do, and deletes the Machine only as it has seen it: one that has become a node meanwhile stays. deciding is held.
+// do, and deletes the Machine only as it has seen it: one that has become a node meanwhile stays. deciding is true.
 func (r *replacer) try(ctx context.Context, key client.ObjectKey, uid types.UID, platform configv1.PlatformType) (why string, err error) {
 	machine, err := object.Get(ctx, r.client, key, &machinev1beta1.Machine{})
 	if err != nil || machine == nil || machine.UID != uid {
@@ -255,13 +256,4 @@ func accepts(obj client.Object) bool {
 func refusing(obj client.Object) bool {
 	instance, ok := obj.(*v1alpha1.WindowsInstance)
 	return ok && refuses(instance)
-}
-
-// toPool asks for the pool of an instance.
-func toPool(_ context.Context, obj client.Object) []reconcile.Request {
-	instance, ok := obj.(*v1alpha1.WindowsInstance)
-	if !ok || object.PoolName(instance) == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: instance.Namespace, Name: object.PoolName(instance)}}}
 }

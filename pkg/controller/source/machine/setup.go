@@ -181,7 +181,7 @@ func (s *starter) addSets(platform *platformReader) error {
 		For(&machinev1beta1.MachineSet{}, builder.WithPredicates(watch.DesiredStateChanged())).
 		Watches(&machinev1beta1.Machine{}, handler.EnqueueRequestsFromMapFunc(toSet), builder.WithPredicates(failureChanged)).
 		Watches(&v1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.DesiredStateChanged())).
-		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(toPool), builder.WithPredicates(predicate.Or(refusalChanged, acceptedNow))).
+		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(watch.PoolOf), builder.WithPredicates(predicate.Or(refusalChanged, acceptedNow))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
