@@ -117,7 +117,7 @@ func (e *env) follow(ctx context.Context, c *client, t target, operation *v1alph
 	if !operation.Active() {
 		return operation, nil
 	}
-	if err := keepLooking(ctx, f.look, f.progress.trouble); err != nil {
+	if err := keepLooking(ctx, f.look, f.trouble); err != nil {
 		return nil, err
 	}
 	return f.last, nil
@@ -129,6 +129,16 @@ type operationFollower struct {
 	t        target
 	last     *v1alpha1.Operation // as it was seen last
 	progress *progress
+	// late is when windows-controller should have begun the operation. Nil: it is not seen whether it has.
+	late <-chan time.Time
+	// told says that this was the time.
+	told bool
+}
+
+// trouble says that the operation cannot be seen. For as long nobody knows whether it was begun.
+func (f *operationFollower) trouble(err error) {
+	f.late = nil
+	f.progress.trouble(err)
 }
 
 // update shows the operation as an instance has it. It reports false when the instance does
@@ -173,6 +183,9 @@ func (f *operationFollower) look(ctx context.Context, seen func()) (over bool, e
 	}
 	defer w.Stop()
 	seen()
+	if f.late == nil && !f.told {
+		f.late = time.After(answersWithin)
+	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
@@ -181,6 +194,9 @@ func (f *operationFollower) look(ctx context.Context, seen func()) (over bool, e
 			return false, context.Cause(ctx)
 		case <-ticker.C:
 			f.progress.tick(f.last)
+		case <-f.late:
+			f.told = true
+			f.progress.unbegun(f.last)
 		case event, open := <-w.ResultChan():
 			if !open || event.Type == watch.Error {
 				return false, nil

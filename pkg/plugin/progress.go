@@ -86,6 +86,15 @@ func (p *progress) trouble(err error) {
 	p.e.note("%sthe operation continues, but cannot be seen at the moment: %s", p.label, describeError(err))
 }
 
+// unbegun says that windows-controller has not begun an operation, unless that says itself what it waits for.
+func (p *progress) unbegun(op *v1alpha1.Operation) {
+	if op.Phase != v1alpha1.OperationPending || op.StartedAt != nil || op.Message != "" {
+		return
+	}
+	p.clear()
+	p.e.note("%swindows-controller has not begun the %s for %s: it does not work, or it is busy with other operations. %s", p.label, nounOf(op.Type), answersWithin, seeController)
+}
+
 // clear removes the line, so that something else can be written.
 func (p *progress) clear() {
 	if p.drawn > 0 {

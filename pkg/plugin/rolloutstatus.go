@@ -43,10 +43,10 @@ func newRolloutStatus(e *env) *cobra.Command {
 configuration and were restarted if somebody has asked for that. On a terminal each host that is not done is a line that is
 drawn again where it is; elsewhere each change is a line. It ends with code 1 when it does not go on by itself: the pool is paused,
 the canaries are done, an update broke a host, a revision was rolled back, its window is closed, a host is paused or cannot be
-logged in to, somebody has cordoned a Node that the others wait for, or a host is never updated, because another instance has it
-or others manage it. The reason is the last that it says. Updates of Windows, and
-restarts that Windows waits for, are no part of a rollout: it says last which ones are outstanding, and waits only for those
-that are being done or are next.`,
+logged in to, somebody has cordoned a Node that the others wait for, a host is never updated, because another instance has it
+or others manage it, or windows-controller has not observed a change of the pool for two minutes. The reason is the last that it
+says. Updates of Windows, and restarts that Windows waits for, are no part of a rollout: it says last which ones are outstanding,
+and waits only for those that are being done or are next.`,
 		Example: `  kubectl windows rollout status windows-instances
   kubectl windows rollout status windows-instances --watch=false`,
 		Args:              cobra.ExactArgs(1),
@@ -100,6 +100,11 @@ type rolloutFollower struct {
 	// keys is what was shown last of the keys of the hosts, and waits the kinds of what they wait for.
 	keys  string
 	waits map[string]bool
+	// behind is since when windows-controller has not observed the spec of the pool, and observed the generation that it had observed before.
+	// Zero: it has observed it, or that is not seen. told says that this was said.
+	behind   time.Time
+	observed int64
+	told     bool
 }
 
 // list reads the pool and its hosts.
@@ -147,7 +152,10 @@ func (f *rolloutFollower) follow(ctx context.Context) error {
 		}
 		current = false
 		return f.look(ctx, seen)
-	}, func(err error) { f.note("it continues, but cannot be seen at the moment: " + describeError(err)) })
+	}, func(err error) {
+		f.behind = time.Time{} // nobody knows for as long
+		f.note("it continues, but cannot be seen at the moment: " + describeError(err))
+	})
 }
 
 // look shows every change until it is over, or a watch ends.
@@ -175,11 +183,12 @@ func (f *rolloutFollower) look(ctx context.Context, seen func()) (over bool, err
 		defer ticker.Stop()
 		ticks = ticker.C
 	}
-	var finished <-chan time.Time
+	var finished, late <-chan time.Time
 	verdict := rolloutGoesOn
 	for changed := true; ; {
 		f.show()
 		if changed {
+			late = f.late()
 			if verdict, finished = rolloutVerdict(f.pool, f.sorted()), nil; verdict != rolloutGoesOn {
 				finished = time.After(steady)
 			}
@@ -191,6 +200,14 @@ func (f *rolloutFollower) look(ctx context.Context, seen func()) (over bool, err
 			return false, ctx.Err()
 		case <-finished:
 			return true, f.conclude(verdict)
+		case <-late:
+			if f.told {
+				return true, f.unobserved()
+			}
+			f.told = true
+			f.note(fmt.Sprintf("%s: windows-controller has not observed its change for %s. %s", f.pool.Name, answersWithin, seeController))
+			changed = true
+			continue
 		case <-ticks:
 			changed = false
 			continue
@@ -213,6 +230,28 @@ func (f *rolloutFollower) look(ctx context.Context, seen func()) (over bool, err
 			}
 		}
 	}
+}
+
+// late receives when windows-controller should have observed the spec of the pool. Nil: it has, or it observes none because the pool is being deleted.
+func (f *rolloutFollower) late() <-chan time.Time {
+	switch observed := f.pool.Status.ObservedGeneration; {
+	case observed == f.pool.Generation, !f.pool.DeletionTimestamp.IsZero():
+		f.behind, f.told = time.Time{}, false
+		return nil
+	case f.behind.IsZero() || observed != f.observed: // it works if it has observed another one meanwhile
+		f.behind, f.observed = time.Now(), observed
+	}
+	limit := answersWithin
+	if f.told {
+		limit = givenUpAfter
+	}
+	return time.After(time.Until(f.behind.Add(limit)))
+}
+
+// unobserved says that nobody waits for windows-controller any more.
+func (f *rolloutFollower) unobserved() error {
+	return fmt.Errorf("windowsnodepool/%s does not go on by itself: windows-controller has not observed its change for %s (metadata.generation is %d, status.observedGeneration %d). The change is recorded, and need not be repeated. %s",
+		f.pool.Name, givenUpAfter, f.pool.Generation, f.pool.Status.ObservedGeneration, seeController)
 }
 
 // show shows how it is now on a terminal, and elsewhere says what is new.
