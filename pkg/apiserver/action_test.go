@@ -86,6 +86,50 @@ func testActions(t *testing.T, s *testServer) {
 		}
 	})
 
+	// The plugin puts these answers into words, see describeUnknown there.
+	t.Run("unknown fields", func(t *testing.T) {
+		pools := s.client(t, controller).WindowsNodePools("default")
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: "strict"}, Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{ConfigMap: &v1alpha1.SourceReference{Name: "strict"}}}}
+		if _, err := pools.Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		post := func(kind string) (method, body, contentType string) {
+			return http.MethodPost, `{"apiVersion":"windows.openshift.io/v1alpha1","kind":"WindowsInstance` + kind + `","spec":{"later":1}}`, "application/json"
+		}
+		patch := func(string) (method, body, contentType string) {
+			return http.MethodPatch, `{"spec":{"later":1}}`, "application/merge-patch+json"
+		}
+		for _, test := range []struct {
+			path, kind string
+			request    func(kind string) (method, body, contentType string)
+			code       int
+		}{
+			{"windowsinstances/action/drain", "Drain", post, http.StatusBadRequest},
+			{"windowsinstances/action/uncordon", "Uncordon", post, http.StatusBadRequest},
+			{"windowsinstances/action/reboot", "Reboot", post, http.StatusBadRequest},
+			{"windowsinstances/action/reconfigure", "Reconfigure", post, http.StatusBadRequest},
+			{"windowsinstances/action/adopt", "Adopt", post, http.StatusBadRequest},
+			{"windowsinstances/action/release", "Release", post, http.StatusBadRequest},
+			{"windowsinstances/action/cancel", "Cancel", post, http.StatusBadRequest},
+			{"windowsinstances/action/check", "Check", post, http.StatusBadRequest},
+			{"windowsinstances/action", "", patch, http.StatusUnprocessableEntity},
+			{"windowsnodepools/strict", "", patch, http.StatusUnprocessableEntity},
+		} {
+			method, body, contentType := test.request(test.kind)
+			answer := s.do(t, method, groupPath+"/namespaces/default/"+test.path+"?fieldValidation=Strict", body, "Content-Type", contentType)
+			want := `strict decoding error: unknown field "spec.later"`
+			if test.kind == "Check" { // it has no spec
+				want = `strict decoding error: unknown field "spec"`
+			}
+			if answer.code != test.code || !strings.HasSuffix(answer.status(t).Message, want) {
+				t.Errorf("%s: got %d %s, want %d with %s", test.path, answer.code, answer.body, test.code, want)
+			}
+		}
+		if instance := get(t, client, "action"); instance.Status.Operation != nil || instance.Generation != created.Generation {
+			t.Errorf("it was changed: %+v", instance)
+		}
+	})
+
 	t.Run("recorded", func(t *testing.T) {
 		answer, err := client.Reboot(t.Context(), "action", &v1alpha1.WindowsInstanceReboot{
 			Spec: v1alpha1.WindowsInstanceRebootSpec{Preconditions: &metav1.Preconditions{UID: &created.UID}},

@@ -90,7 +90,7 @@ func (a *action) run(ctx context.Context, e *env, args []string) error {
 		a.goOn = nil
 	}
 	return a.eachSelected(ctx, e, args, &a.selection, func(ctx context.Context, e *env, c *client, t target) error {
-		return a.one(ctx, e, c, t, metav1.CreateOptions{DryRun: dryRun})
+		return a.one(ctx, e, c, t, metav1.CreateOptions{DryRun: dryRun, FieldValidation: strictly})
 	})
 }
 

@@ -35,7 +35,7 @@ way back to the API server. Nothing is changed on the host. Exits with 2 when so
   kubectl windows check -A --pool windows-instances || echo "not all of them"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.eachSelected(cmd.Context(), e, args, &s, func(ctx context.Context, e *env, c *client, t target) error {
-				check, err := c.windows.WindowsInstances(t.Namespace).Check(ctx, t.Name, &v1alpha1.WindowsInstanceCheck{}, metav1.CreateOptions{})
+				check, err := c.windows.WindowsInstances(t.Namespace).Check(ctx, t.Name, &v1alpha1.WindowsInstanceCheck{}, metav1.CreateOptions{FieldValidation: strictly})
 				if err != nil {
 					return err
 				}

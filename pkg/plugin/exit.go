@@ -78,6 +78,9 @@ func describeError(err error) string {
 		return text
 	}
 	s := status.ErrStatus
+	if unknown := describeUnknown(s.Message); unknown != "" {
+		text = strings.Replace(text, s.Message, unknown, 1)
+	}
 	if _, ok := err.(apierrors.APIStatus); ok && s.Reason != metav1.StatusReasonUnknown {
 		text = fmt.Sprintf("Error from server (%s): %s", s.Reason, text)
 	}

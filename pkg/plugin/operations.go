@@ -272,7 +272,7 @@ func (a *action) cancel(ctx context.Context, e *env, c *client, t target, id str
 	}
 	answer, err := c.windows.WindowsInstances(t.Namespace).Cancel(ctx, t.Name, &v1alpha1.WindowsInstanceCancel{
 		Spec: v1alpha1.WindowsInstanceCancelSpec{OperationID: id},
-	}, metav1.CreateOptions{})
+	}, metav1.CreateOptions{FieldValidation: strictly})
 	if err != nil {
 		return err
 	}

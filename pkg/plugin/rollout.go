@@ -89,7 +89,7 @@ func (p *poolChange) run(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("making the change: %w", err)
 	}
-	if _, err := c.windows.WindowsNodePools(pool.Namespace).Patch(ctx, pool.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun}); err != nil {
+	if _, err := c.windows.WindowsNodePools(pool.Namespace).Patch(ctx, pool.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun, FieldValidation: strictly}); err != nil {
 		return err
 	}
 	suffix := ""

@@ -82,11 +82,11 @@ func (o *rolloutUndo) run(ctx context.Context, e *env, name string) error {
 	}
 	pools := c.windows.WindowsNodePools(pool.Namespace)
 	if dryRun == nil && o.repeats(pool, to.Name) {
-		if _, err := pools.Patch(ctx, pool.Name, types.MergePatchType, fmt.Appendf(nil, withoutUndo, pool.UID), metav1.PatchOptions{}); err != nil {
+		if _, err := pools.Patch(ctx, pool.Name, types.MergePatchType, fmt.Appendf(nil, withoutUndo, pool.UID), metav1.PatchOptions{FieldValidation: strictly}); err != nil {
 			return err
 		}
 	}
-	pool, err = pools.Patch(ctx, pool.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun})
+	pool, err = pools.Patch(ctx, pool.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun, FieldValidation: strictly})
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (o *trustOptions) run(ctx context.Context, e *env, name string) error {
 	if dryRun != nil {
 		suffix = " (server dry run)"
 	}
-	if _, err := c.windows.WindowsInstances(t.Namespace).Patch(ctx, t.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun}); err != nil {
+	if _, err := c.windows.WindowsInstances(t.Namespace).Patch(ctx, t.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun, FieldValidation: strictly}); err != nil {
 		return err
 	}
 	return e.print(fmt.Sprintf("windowsinstance/%s trusts %s %s%s\n", t.Name, key.Type(), ssh.FingerprintSHA256(key), suffix))
