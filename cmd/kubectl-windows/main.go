@@ -25,7 +25,7 @@ func main() { os.Exit(run()) }
 
 func run() int {
 	// That watches end, and that a terminal changes its size while a session ends, is no business
-	// of users.
+	// of users, unless they ask for it with -v.
 	klog.SetLoggerWithOptions(logr.Discard(), klog.ContextualLogger(true))
 	ctx, end := context.WithCancelCause(context.Background())
 	defer end(nil)

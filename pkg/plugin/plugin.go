@@ -104,6 +104,7 @@ interrupted; 143 terminated. exec and shell: the code of the program on the host
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	e.config.AddFlags(root.PersistentFlags())
+	addVerbosity(e, root)
 	e.completeFlag(root, "namespace", namespaces)
 	root.AddGroup(
 		&cobra.Group{ID: groupSee, Title: "See:"},
