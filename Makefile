@@ -25,6 +25,13 @@ build: ## Build all programs into bin/ (VERSION=v1.2.3 to name the release).
 	$(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/kubectl-windows ./cmd/kubectl-windows
 	GOOS=windows GOARCH=amd64 $(AGENT) -o bin/agent/windows-node-agent.exe ./cmd/agent
 
+# The machines of administrators are of other systems than the one that it is built on.
+.PHONY: plugin
+plugin: ## Build kubectl-windows for Linux, macOS and Windows, amd64 and arm64, into _output/plugin/.
+	for os in linux darwin windows; do for arch in amd64 arm64; do \
+	  CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GOBUILD) -ldflags '-s -w $(LDFLAGS)' -o _output/plugin/$$os-$$arch/ ./cmd/kubectl-windows; \
+	done; done
+
 .PHONY: payload
 payload: ## Build what is shipped to hosts, for windows/amd64 (OUT=directory KUBERNETES=1.36 ARGS="--add NAME=FILE"); 15 minutes the first time.
 	VERSION=$(VERSION) hack/build-payload.sh $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(strip $(ARGS)) $(OUT)
