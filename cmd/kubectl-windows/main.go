@@ -39,5 +39,5 @@ func run() int {
 		}
 		end(nil)
 	}()
-	return plugin.Run(ctx, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:])
+	return plugin.Run(ctx, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, plugin.Arguments(os.Args))
 }

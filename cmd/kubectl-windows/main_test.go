@@ -30,6 +30,25 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// TestCompletion: under the names that kubectl and oc look for, the plugin completes.
+func TestCompletion(t *testing.T) {
+	for _, tt := range []struct{ name, want string }{
+		{"/opt/bin/kubectl_complete-windows", ":4\n"},
+		{"oc_complete-windows", ":4\n"},
+		{"kubectl_complete-windows.exe", ":4\n"},
+		{"Kubectl_Complete-Windows.EXE", ":4\n"},
+		{"/opt/bin/kubectl-windows", "unknown command"},
+		{"kubectl-windows.exe", "unknown command"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, _ := runPlugin(t, tt.name, "rollo")
+			if !strings.Contains(out, tt.want) || strings.Contains(out, "rollout\t") != (tt.want == ":4\n") {
+				t.Errorf("it says %q", out)
+			}
+		})
+	}
+}
+
 // runPlugin runs the plugin under a name until it ends, and returns all that it says.
 func runPlugin(t *testing.T, name string, args ...string) (out string, code int) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,19 @@ const (
 
 // wordList reads the objects that are completed.
 var wordList = metav1.ListOptions{Limit: maxWords}
+
+// completionNames are those of the programs that kubectl and oc ask for the words that complete a command of this plugin.
+var completionNames = []string{"kubectl_complete-windows", "oc_complete-windows"}
+
+// Arguments are those of the command line of the process, which begins with the name of the program. The plugin itself is the
+// program for completion when it has the name of that, as a link or a copy: a script would not be found on Windows.
+func Arguments(commandLine []string) []string {
+	name := strings.TrimSuffix(strings.ToLower(filepath.Base(commandLine[0])), ".exe")
+	if slices.Contains(completionNames, name) {
+		return slices.Concat([]string{cobra.ShellCompRequestCmd}, commandLine[1:])
+	}
+	return commandLine[1:]
+}
 
 // complete makes a function of cobra of words that the server knows. Whatever goes
 // wrong, the shell gets no words, or those that came in time: there is no place for an error.
