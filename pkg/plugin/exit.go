@@ -24,7 +24,7 @@ const (
 	ExitOperationFailed = 3
 	// ExitOperationCanceled: an operation ended as Canceled.
 	ExitOperationCanceled = 4
-	// ExitWaitTimeout: --wait-timeout is over; the operation continues.
+	// ExitWaitTimeout: --wait-timeout, or --timeout of rollout status, is over, or the controller has not answered rollout undo; it continues.
 	ExitWaitTimeout = 5
 	// ExitConflict: another operation is not finished.
 	ExitConflict = 6

@@ -92,8 +92,8 @@ Everything goes through the API server of the cluster; no host has to be reachab
 and no key of a host is needed. A host is named by its WindowsInstance or by its Node.
 
 Exit codes: 0 success; 1 error; 2 a check did not pass; 3 an operation failed; 4 it was
-canceled; 5 --wait-timeout is over and it continues; 6 another operation is in the way; 130
-interrupted; 143 terminated. exec and shell: the code of the program on the host.`,
+canceled; 5 --wait-timeout, or --timeout of rollout status, is over and it continues; 6 another
+operation is in the way; 130 interrupted; 143 terminated. exec and shell: the code of the program on the host.`,
 		Example: `  kubectl windows get
   kubectl windows logs win-6 kubelet -f
   kubectl windows shell win-6
