@@ -89,58 +89,79 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		instances[i] = &members.Items[i]
 	}
 	restore := r.restoreRevisions(ctx, pool, instances) // before a new one gets a number
-	revision, revisionErr := r.keepRevision(ctx, pool, instances)
-	unkept := revisionErr
-	if revisionErr != nil {
-		revision = pool.Status.UpdateRevision // the rest is told all the same
-	}
-	settles, changed := r.settles(pool, revision)
-	to, lost := "", ""
-	if settles == 0 {
-		if to, lost, err = r.goesBackTo(ctx, pool, revision); err != nil {
-			revisionErr = errors.Join(revisionErr, err)
-		}
-	}
-	back, refused, err := r.undo(ctx, pool, instances, revision)
-	if err != nil {
-		revisionErr = errors.Join(revisionErr, err)
-	}
-	var again time.Duration
-	if back == nil {
-		back, again = rollback(pool, instances, revision, to, r.now())
-	}
+	now := r.now()
+	d := r.decideRevision(ctx, pool, instances, now)
 	held := r.blockedBy(poolKey{pool.Namespace, pool.Name})
-	held.settles = changed && settles > 0
-	status := computeStatus(pool, instances, held, back, troublesOfRevisions(pool, refused, unkept, lost), r.now())
-	for _, i := range instances {
-		_, searched := cannotSearch(i, pool, r.now())
-		again = sooner(sooner(again, settlesIn(i, r.now())), searched)
-	}
+	held.settles = d.changed && d.settles > 0
+	status := computeStatus(pool, instances, held, d.back, d.troubles, now)
 	if c := credentialsCondition(pool, instances, r.keys); c != nil {
 		c.ObservedGeneration = pool.Generation
 		status.Conditions = append(status.Conditions, *c)
 	}
-	want := r.statusToApply(pool, &status, back)
-	if revision != "" {
-		want.WithUpdateRevision(revision)
+	want := statusToApply(pool, &status, d.back, now)
+	if d.revision != "" {
+		want.WithUpdateRevision(d.revision)
 	}
-	working := revision
-	if settles > 0 {
+	working := d.revision
+	if d.settles > 0 {
 		working = ""
 	}
-	current, worked, in := revisionsThatWork(pool, instances, working, back, r.now())
-	again = sooner(again, in)
+	current, worked, again := revisionsThatWork(pool, instances, working, d.back, now)
 	if current != "" {
 		want.WithCurrentRevision(current)
 	}
 	want.WithWorkedRevisions(worked...)
 	if _, err = r.applier.PoolStatus(ctx, pool, want); err == nil {
-		r.tellRollback(pool, back, revision)
+		r.tellRollback(pool, d.back, d.revision)
 	}
-	if err := errors.Join(err, revisionErr); err != nil {
+	if err := errors.Join(err, d.err); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: sooner(sooner(settles, again), restore)}, nil
+	for _, i := range instances {
+		_, searched := cannotSearch(i, pool, now)
+		again = sooner(sooner(again, settlesIn(i, now)), searched)
+	}
+	return reconcile.Result{RequeueAfter: sooner(sooner(sooner(d.settles, d.again), again), restore)}, nil
+}
+
+// revisionDecision is which revision the hosts of a pool are to have, and whether they go back from it.
+type revisionDecision struct {
+	// revision is the newest one, and the last one known while that cannot be kept.
+	revision string
+	// settles is how long it is until hosts know it, and changed says that they had another one before; see [Reconciler.settles].
+	settles time.Duration
+	changed bool
+	// back is how it is rolled back or undone. Nil: it is not.
+	back *v1alpha1.PoolRollback
+	// again is when that may change by itself. Zero: it does not.
+	again time.Duration
+	// troubles are what people have to know, and err what is tried again.
+	troubles []trouble
+	err      error
+}
+
+// decideRevision keeps the newest revision of a pool, and decides about going back.
+func (r *Reconciler) decideRevision(ctx context.Context, pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, now time.Time) (d revisionDecision) {
+	var unkept, err error
+	if d.revision, unkept = r.keepRevision(ctx, pool, instances); unkept != nil {
+		d.revision = pool.Status.UpdateRevision // the rest is told all the same
+	}
+	d.err = unkept
+	d.settles, d.changed = r.settles(pool, d.revision)
+	to, lost, refused := "", "", ""
+	if d.settles == 0 {
+		if to, lost, err = r.goesBackTo(ctx, pool, d.revision); err != nil {
+			d.err = errors.Join(d.err, err)
+		}
+	}
+	if d.back, refused, err = r.undo(ctx, pool, instances, d.revision); err != nil {
+		d.err = errors.Join(d.err, err)
+	}
+	if d.back == nil {
+		d.back, d.again = rollback(pool, instances, d.revision, to, now)
+	}
+	d.troubles = troublesOfRevisions(pool, refused, unkept, lost)
+	return d
 }
 
 // noteTook notes how long the last pass over a pool took that is known.
@@ -173,7 +194,7 @@ func (r *Reconciler) forget(pool types.NamespacedName) {
 }
 
 // statusToApply is what is written of a status, without the revisions.
-func (r *Reconciler) statusToApply(pool *v1alpha1.WindowsNodePool, status *v1alpha1.WindowsNodePoolStatus, back *v1alpha1.PoolRollback) *acwindowsv1alpha1.WindowsNodePoolStatusApplyConfiguration {
+func statusToApply(pool *v1alpha1.WindowsNodePool, status *v1alpha1.WindowsNodePoolStatus, back *v1alpha1.PoolRollback, now time.Time) *acwindowsv1alpha1.WindowsNodePoolStatusApplyConfiguration {
 	want := acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithObservedGeneration(status.ObservedGeneration).
 		WithPhase(status.Phase).
@@ -193,7 +214,7 @@ func (r *Reconciler) statusToApply(pool *v1alpha1.WindowsNodePool, status *v1alp
 		want.WithDesiredReplicas(status.DesiredReplicas)
 	}
 	for _, condition := range status.Conditions {
-		want.WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now()))
+		want.WithConditions(apply.Condition(pool.Status.Conditions, condition, now))
 	}
 	return want
 }
