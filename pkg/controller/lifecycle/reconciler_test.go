@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -562,6 +563,11 @@ func TestWritesCarryTheResourceVersion(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
+	failedCondition := configured(metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed)
+	withNode := func(i *v1alpha1.WindowsInstance) {
+		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "n"}
+	}
+	const waiting, notConfigured, removalWaits, notRemoved = "windows_instance_configurations_waiting", "windows_instance_configurations_failed", "windows_instance_removals_waiting", "windows_instance_removals_failed"
 	for _, test := range []struct {
 		name     string
 		instance *v1alpha1.WindowsInstance
@@ -569,18 +575,23 @@ func TestMetrics(t *testing.T) {
 		want     []string
 	}{
 		{"all is well", newInstance(has(revision1), held), snapshot{}, nil},
-		{"waits for a place", newInstance(held, ops(op(reconfigure, pending, 0))), snapshot{}, []string{"windows_instance_configurations_waiting"}},
-		{"failed", newInstance(held, configured(metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed), ops(op(reconfigure, failed, 0))), snapshot{},
-			[]string{"windows_instance_configurations_failed", "windows_instance_configurations_waiting"}},
-		{"failed, and the next attempt was not wanted", newInstance(held, configured(metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed), ops(op(reconfigure, canceled, 0), op(reconfigure, failed, time.Minute))), snapshot{},
-			[]string{"windows_instance_configurations_failed", "windows_instance_configurations_waiting"}},
-		{"not wanted for a while", newInstance(has(revision2), held, ops(op(reconfigure, canceled, 0), op(reconfigure, succeeded, time.Hour))), snapshot{}, []string{"windows_instance_configurations_waiting"}},
-		{"unreachable and deleted", newInstance(has(revision1), held, deleted(0), ops(op(remove, failed, 0))), snapshot{},
-			[]string{"windows_instance_removals_failed", "windows_instance_removals_waiting"}},
+		{"waits for a place", newInstance(held, ops(op(reconfigure, pending, 0))), snapshot{}, []string{waiting}},
+		{"failed", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0))), snapshot{}, []string{notConfigured, waiting}},
+		{"failed, and is to be tried again", newInstance(held, failedCondition, ops(op(reconfigure, pending, 0), op(reconfigure, failed, time.Minute))), snapshot{}, []string{notConfigured, waiting}},
+		{"failed, and is tried again", newInstance(held, failedCondition, ops(op(reconfigure, running, 0), op(reconfigure, failed, time.Minute))), snapshot{}, []string{notConfigured}},
+		{"failed after the host had what is wanted, and is tried again", newInstance(has(revision1), held, withNode, ops(op(reconfigure, running, 0), op(reconfigure, failed, time.Minute))), snapshot{}, []string{notConfigured}},
+		{"succeeded, and is configured again", newInstance(has(revision2), held, ops(op(reconfigure, running, 0), op(reconfigure, succeeded, time.Minute))), snapshot{}, nil},
+		{"failed, and nothing else is wanted any more", newInstance(has(revision1), held, withNode, ops(op(reconfigure, failed, 0))), snapshot{}, nil},
+		{"failed, and was paused", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0))), snapshot{paused: "spec.paused"}, nil},
+		{"failed, and the next attempt was not wanted", newInstance(held, failedCondition, ops(op(reconfigure, canceled, 0), op(reconfigure, failed, time.Minute))), snapshot{}, []string{notConfigured, waiting}},
+		{"not wanted for a while", newInstance(has(revision2), held, ops(op(reconfigure, canceled, 0), op(reconfigure, succeeded, time.Hour))), snapshot{}, []string{waiting}},
+		{"unreachable and deleted", newInstance(has(revision1), held, deleted(0), ops(op(remove, failed, 0))), snapshot{}, []string{notRemoved, removalWaits}},
+		{"unreachable and deleted, and is tried again", newInstance(has(revision1), held, deleted(0), ops(op(remove, running, 0), op(remove, failed, time.Minute))), snapshot{}, []string{notRemoved}},
+		{"unreachable, deleted and paused", newInstance(has(revision1), held, deleted(0), ops(op(remove, failed, 0))), snapshot{paused: "spec.paused"}, []string{removalWaits}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.snapshot.instance, test.snapshot.managed, test.snapshot.now = test.instance, true, testNow
-			registry := prometheus.NewRegistry()
+			registry := prometheus.NewPedanticRegistry()
 			s := newStandings(registry)
 			s.set(theInstance, newStanding(test.snapshot, decide(test.snapshot)))
 			var got []string
@@ -589,16 +600,19 @@ func TestMetrics(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, family := range families {
-				if family.GetMetric()[0].GetGauge().GetValue() == 1 {
-					got = append(got, family.GetName())
+				got = append(got, family.GetName())
+				for _, m := range family.GetMetric() {
+					if m.GetGauge().GetValue() != 1 || len(m.GetLabel()) != 1 || m.GetLabel()[0].GetName() != "namespace" || m.GetLabel()[0].GetValue() != theInstance.Namespace {
+						t.Errorf("%s has %v", family.GetName(), m)
+					}
 				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 			s.set(theInstance, standing{})
-			if s.count(func(standing) bool { return true }) != 0 {
-				t.Error("an instance that is gone is counted")
+			if n := testutil.CollectAndCount(s); n != 0 {
+				t.Errorf("of an instance that is gone there are %d", n)
 			}
 		})
 	}
