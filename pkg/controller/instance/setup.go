@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -49,11 +50,10 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		}
 	}
 	if o.Registerer != nil {
-		if err := o.Registerer.Register(phases{mgr.GetClient()}); err != nil {
-			return fmt.Errorf("registering the metric of phases: %w", err)
-		}
-		if err := o.Registerer.Register(pendingUpdates{mgr.GetClient()}); err != nil {
-			return fmt.Errorf("registering the metric of updates: %w", err)
+		for _, metric := range []prometheus.Collector{phases{mgr.GetClient()}, notReady{mgr.GetClient()}, activeOperations{mgr.GetClient()}, pendingUpdates{mgr.GetClient()}} {
+			if err := o.Registerer.Register(metric); err != nil {
+				return fmt.Errorf("registering the metrics of instances: %w", err)
+			}
 		}
 	}
 	if err := mgr.Add(r.prober); err != nil {
