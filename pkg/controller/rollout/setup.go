@@ -69,6 +69,11 @@ func CacheByObject() map[client.Object]cache.ByObject {
 //	(core)                events                    create patch
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	register(s.options.Registerer, s)
+	if s.options.Registerer != nil {
+		if err := s.options.Registerer.Register(poolConditions{mgr.GetClient()}); err != nil {
+			return fmt.Errorf("registering the metric of pools: %w", err)
+		}
+	}
 	if err := mgr.Add(s.asker); err != nil {
 		return fmt.Errorf("adding what asks hosts: %w", err)
 	}
