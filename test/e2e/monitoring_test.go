@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -147,8 +148,8 @@ var (
 
 // alert is one of the PrometheusRule.
 type alert struct {
-	Alert, Expr string
-	Annotations map[string]string
+	Alert, Expr, For    string
+	Labels, Annotations map[string]string
 }
 
 // alerts are what artifacts have Prometheus watch.
@@ -167,19 +168,46 @@ func alerts(t *testing.T) []alert {
 	return rule.Spec.Groups[0].Rules
 }
 
-// TestAlertsAreExplained: whoever is woken up finds the alert in the documents.
+// byNamespace matches what keeps the namespace of the objects that an alert is about.
+var byNamespace = regexp.MustCompile(`\bby \(namespace[,)]`)
+
+// TestAlertsAreExplained: whoever is woken up finds the alert in the documents. Each has a severity and a namespace, by which OpenShift notifies, and waits
+// for what passes by itself.
 func TestAlertsAreExplained(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "troubleshooting.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	const runbook = "https://github.com/openshift/windows-instance-api/blob/main/docs/troubleshooting.md#alerts"
+	if !strings.Contains(string(text), "\n## Alerts\n") {
+		t.Errorf("nothing is at %s", runbook)
+	}
+	seen := map[string]bool{}
 	for _, a := range alerts(t) {
 		if !strings.Contains(string(text), "| `"+a.Alert+"` |") {
 			t.Errorf("docs/troubleshooting.md has no row for %s", a.Alert)
 		}
-		if a.Annotations["summary"] == "" || a.Annotations["description"] == "" {
-			t.Errorf("%s does not say what is wrong, and where to look", a.Alert)
+		if a.Annotations["summary"] == "" || a.Annotations["description"] == "" || a.Annotations["runbook_url"] != runbook {
+			t.Errorf("%s does not say what is wrong, and where to look: %q", a.Alert, a.Annotations)
+		}
+		severity := a.Labels["severity"]
+		if severity != "warning" && severity != "critical" || seen[a.Alert+severity] {
+			t.Errorf("%s has the severity %q, which another of that name may have, too", a.Alert, severity)
+		}
+		seen[a.Alert+severity] = true
+		if _, err := time.ParseDuration(a.For); err != nil {
+			t.Errorf("%s waits for %q: %v", a.Alert, a.For, err)
+		}
+		// A label of the alert would replace the one of the objects.
+		switch own := byNamespace.MatchString(a.Expr); {
+		case own && a.Labels["namespace"] != "", !own && a.Labels["namespace"] != system.Namespace:
+			t.Errorf("%s has the namespace %q, and %q", a.Alert, a.Labels["namespace"], a.Expr)
+		}
+	}
+	for _, both := range []string{"WindowsCertificateExpires"} {
+		if !seen[both+"warning"] || !seen[both+"critical"] {
+			t.Errorf("%s does not become critical", both)
 		}
 	}
 }
@@ -212,7 +240,7 @@ func (m *scraper) testAlerts(t *testing.T) {
 	}
 	for _, a := range alerts(t) {
 		names := metric.FindAllString(quoted.ReplaceAllString(a.Expr, ""), -1)
-		if len(names) == 0 && !strings.Contains(a.Expr, "up{") { // which Prometheus makes
+		if len(names) == 0 {
 			t.Errorf("%s watches nothing", a.Alert)
 		}
 		for _, name := range names {
