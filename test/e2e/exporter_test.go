@@ -197,7 +197,7 @@ func mayWatchNodes(t *testing.T, objects []manifest) bool {
 }
 
 // exporterVersion is the release of windows_exporter in the payload, and exporterMetrics are the metrics of it that are
-// recorded, with their collectors. What only newer releases have comes in place of another one.
+// recorded or watched, with their collectors. What only newer releases have comes in place of another one.
 const exporterVersion = "v0.27.2"
 
 var exporterMetrics = map[string]string{
@@ -249,7 +249,6 @@ func TestExporterRecordings(t *testing.T) {
 	if !strings.Contains(string(module), "windows_exporter "+exporterVersion+" ") {
 		t.Errorf("the payload has another release than %s: compare its metrics with those here", exporterVersion)
 	}
-	enabled := collectors(t)
 	rules := map[string]string{}
 	for _, object := range render(t, "openshift") {
 		if object.Kind != "PrometheusRule" || object.Name != "windows-prometheus-k8s-rules" {
@@ -269,20 +268,37 @@ func TestExporterRecordings(t *testing.T) {
 		t.Errorf("recorded are %q, want %q", names, recorded)
 	}
 	for name, expr := range rules {
-		taken := measured.FindAllStringSubmatch(expr, -1)
-		if len(taken) == 0 {
+		if !takenOfHosts(t, name, expr) {
 			t.Errorf("%s is made of nothing that hosts have", name)
 		}
-		for _, metric := range taken {
-			collector := exporterMetrics[metric[1]]
-			if !slices.Contains(enabled, collector) {
-				t.Errorf("%s: %s is of collector %q, and %q run", name, metric[1], collector, enabled)
-			}
-			if !strings.Contains(metric[2], `job="windows-exporter"`) {
-				t.Errorf("%s: %s is taken of all that have it, also of what is no node", name, metric[0])
+	}
+	watched := false
+	for _, a := range alerts(t) {
+		for name := range exporterMetrics {
+			if strings.Contains(a.Expr, name) {
+				watched = takenOfHosts(t, a.Alert, a.Expr)
 			}
 		}
 	}
+	if !watched {
+		t.Error("no alert watches what hosts have")
+	}
+}
+
+// takenOfHosts says whether an expression takes anything from windows_exporter, and fails the test if hosts do not have that, or others do.
+func takenOfHosts(t *testing.T, name, expr string) bool {
+	t.Helper()
+	enabled, taken := collectors(t), measured.FindAllStringSubmatch(expr, -1)
+	for _, metric := range taken {
+		collector := exporterMetrics[metric[1]]
+		if !slices.Contains(enabled, collector) {
+			t.Errorf("%s: %s is of collector %q, and %q run", name, metric[1], collector, enabled)
+		}
+		if !strings.Contains(metric[2], `job="windows-exporter"`) {
+			t.Errorf("%s: %s is taken of all that have it, also of what is no node", name, metric[0])
+		}
+	}
+	return len(taken) > 0
 }
 
 // collectors are those that windows_exporter runs with on hosts.
