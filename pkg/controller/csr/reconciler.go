@@ -68,12 +68,24 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 func newReconciler(c client.Client, o Options) *Reconciler {
 	return &Reconciler{
-		Options: o, hosts: newHosts(c, o.Namespace), clock: clock.RealClock{}, told: map[string]told{},
-		decisions: promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
-			Name: "windows_instance_certificate_requests_total",
-			Help: "Certificate signing requests of hosts, by kind (KubeletClient, KubeletServing), by what was decided (Approve; Refuse, which leaves them pending) and why.",
-		}, []string{"kind", "decision", "reason"}),
+		Options: o, hosts: newHosts(c, o.Namespace), clock: clock.RealClock{}, told: map[string]told{}, decisions: newDecisions(o.Registerer),
 	}
+}
+
+// newDecisions returns the metric of the controller, registered. Each counter that there may be is there: one that begins with 1 has increased by
+// nothing, as far as Prometheus knows.
+func newDecisions(registerer prometheus.Registerer) *prometheus.CounterVec {
+	decisions := promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
+		Name: "windows_instance_certificate_requests_total",
+		Help: "Certificate signing requests of hosts, by kind (KubeletClient, KubeletServing), by what was decided (Approve; Refuse, which leaves them pending) and why.",
+	}, []string{"kind", "decision", "reason"})
+	for _, kind := range policy.Kinds {
+		decisions.WithLabelValues(string(kind), string(policy.Approve), string(policy.ReasonApproved))
+		for _, reason := range append(slices.Clone(policy.Refusals), reasonNodeNameUnknown) {
+			decisions.WithLabelValues(string(kind), string(policy.Refuse), string(reason))
+		}
+	}
+	return decisions
 }
 
 // count counts a decision.

@@ -668,8 +668,8 @@ func approvalThatComesTooLate(t *testing.T, answer error) {
 	if sent != "7" {
 		t.Errorf("the approval is for version %q, want that which was decided about", sent)
 	}
-	if n := testutil.CollectAndCount(s.decisions); n != 0 {
-		t.Errorf("%d decisions are counted", n)
+	if n := testutil.ToFloat64(s.decisions.WithLabelValues("KubeletClient", "Approve", "HostCertificateApproved")) + testutil.ToFloat64(s.decisions.WithLabelValues("KubeletServing", "Approve", "HostCertificateApproved")); n != 0 {
+		t.Errorf("%v approvals are counted", n)
 	}
 }
 
@@ -752,6 +752,9 @@ func TestRefusalIsReconsidered(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(s.decisions.WithLabelValues("KubeletServing", "Approve", "HostCertificateApproved")); got != 1 {
 		t.Errorf("approvals are counted %v times, want once", got)
+	}
+	if got, want := testutil.CollectAndCount(s.decisions), testutil.CollectAndCount(newDecisions(nil)); got != want || want == 0 {
+		t.Errorf("a decision was not counted from the beginning: there are %d counters, %d before", got, want)
 	}
 }
 

@@ -28,7 +28,7 @@ func newMetrics(registerer prometheus.Registerer, r *runner) *metrics {
 		Name: "windows_instance_operations_waiting", Help: "Operations that wait for a worker.",
 	}, func() float64 { _, waiting := r.load(); return float64(waiting) })
 	labels := []string{"type", "phase"}
-	return &metrics{
+	m := &metrics{
 		total: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "windows_instance_operations_total",
 			Help: "Operations that ended, by type and by how: Succeeded, Failed or Canceled.",
@@ -39,6 +39,19 @@ func newMetrics(registerer prometheus.Registerer, r *runner) *metrics {
 			Buckets: []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200},
 		}, labels),
 	}
+	// A counter that begins with 1 has increased by nothing, as far as Prometheus knows.
+	for _, t := range operationTypes {
+		for _, phase := range []v1alpha1.OperationPhase{v1alpha1.OperationSucceeded, v1alpha1.OperationFailed, v1alpha1.OperationCanceled} {
+			m.total.WithLabelValues(string(t), string(phase))
+		}
+	}
+	return m
+}
+
+// operationTypes are those that there are.
+var operationTypes = []v1alpha1.OperationType{
+	v1alpha1.OperationDrain, v1alpha1.OperationUncordon, v1alpha1.OperationReboot, v1alpha1.OperationReconfigure, v1alpha1.OperationAdopt,
+	v1alpha1.OperationRelease, v1alpha1.OperationRestartServices, v1alpha1.OperationRemove,
 }
 
 // ended counts an operation.

@@ -6,6 +6,8 @@
 package metrics
 
 import (
+	"maps"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -61,7 +63,20 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, m := range c.metrics {
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&s))
 	}
-	for reason, n := range s.DialFailures {
+	failures := map[ssh.Reason]uint64{}
+	for _, reason := range dialFailures {
+		failures[reason] = 0 // one that begins with 1 has increased by nothing, as far as Prometheus knows
+	}
+	maps.Copy(failures, s.DialFailures)
+	for reason, n := range failures {
 		out <- prometheus.MustNewConstMetric(c.failure, prometheus.CounterValue, float64(n), string(reason))
 	}
+}
+
+// dialFailures are the reasons for which connections are usually not made.
+var dialFailures = []ssh.Reason{
+	ssh.ReasonNameNotResolved, ssh.ReasonAddressRefused, ssh.ReasonAddressUndecided,
+	ssh.ReasonConnectionRefused, ssh.ReasonConnectionTimedOut, ssh.ReasonHostUnreachable, ssh.ReasonConnectionReset,
+	ssh.ReasonHandshakeTimedOut, ssh.ReasonNotSSH, ssh.ReasonHandshakeFailed, ssh.ReasonForwardRefused,
+	ssh.ReasonHostKeyUnknown, ssh.ReasonHostKeyChanged, ssh.ReasonCredentialsRefused, ssh.ReasonTimedOut,
 }

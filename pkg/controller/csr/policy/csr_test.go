@@ -248,6 +248,9 @@ func TestDecide(t *testing.T) {
 			if got.Message == "" {
 				t.Error("the decision does not say why")
 			}
+			if got.Verdict == refuse && !slices.Contains(policy.Refusals, got.Reason) {
+				t.Errorf("%s is not one of the refusals, which are counted from zero", got.Reason)
+			}
 			kind := policy.KubeletClient
 			if tt.content.spec.SignerName == certificatesv1.KubeletServingSignerName {
 				kind = policy.KubeletServing

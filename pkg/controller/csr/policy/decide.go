@@ -69,6 +69,15 @@ const (
 	ReasonNoNames     Reason = "NamesMissing"
 )
 
+// Kinds are those that there are, and Refusals the reasons for which [Decide] refuses requests.
+var (
+	Kinds    = []Kind{KubeletClient, KubeletServing}
+	Refusals = []Reason{
+		ReasonAmbiguous, ReasonSubject, ReasonUsages, ReasonRequester, ReasonGroups, ReasonNodeMissing,
+		ReasonNames, ReasonNameUnknown, ReasonAddress, ReasonNoNames,
+	}
+)
+
 // Decision is what to do with a request, and why.
 type Decision struct {
 	Verdict Verdict
