@@ -283,6 +283,15 @@ func (c *CredentialCache) parse(data map[string][]byte) (credentials, error) {
 	return parsed, nil
 }
 
+// Expires is when the first of the certificates in the data of a Secret expires. Zero: none does, or nobody can log in with the data.
+func (c *CredentialCache) Expires(data map[string][]byte) time.Time {
+	parsed, err := c.parse(data)
+	if err != nil {
+		return time.Time{}
+	}
+	return parsed.expires()
+}
+
 // remember adds to a part of the cache. When that is full it begins again: Secrets that are gone must not stay for ever, and
 // what is in use is back at once.
 func remember[T any](in *map[string]T, id string, value T) {

@@ -144,6 +144,20 @@ func (c credentials) describeCertificate(fingerprint string) string {
 	return fmt.Sprintf("a certificate of key %s, which is valid until %s", fingerprint, i.certificate.Before().Format(time.RFC3339))
 }
 
+// expires is when the first of their certificates expires. Zero: none does.
+func (c credentials) expires() time.Time {
+	var first time.Time
+	for _, i := range c.identities {
+		if i.certificate == nil {
+			continue
+		}
+		if before := i.certificate.Before(); first.IsZero() || !before.IsZero() && before.Before(first) {
+			first = before
+		}
+	}
+	return first
+}
+
 // without are the credentials without those of its keys that others have.
 func (c credentials) without(others credentials) credentials {
 	c.identities = slices.DeleteFunc(slices.Clone(c.identities), func(i identity) bool {

@@ -103,6 +103,9 @@ func (c *controllers) add(ctx context.Context) error {
 	if c.desired == nil {
 		return nil
 	}
+	if err := ctrlmetrics.Registry.Register(exporterExpiry{c.desired.ExporterExpires}); err != nil {
+		return fmt.Errorf("registering the metric of the certificate of metrics: %w", err)
+	}
 	// Last: whoever wants to know of changes has said so by now.
 	return c.Add(c.desired)
 }

@@ -4,26 +4,54 @@
 package keys
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// newMetric returns the metric of the controller, registered.
-func newMetric(registerer prometheus.Registerer) *prometheus.GaugeVec {
-	return promauto.With(registerer).NewGaugeVec(prometheus.GaugeOpts{
-		Name: "windows_credentials_hosts",
-		Help: "Hosts by the Secret with their credentials and the key that they accept: current is the one of the Secret, former another one, unknown those that were not logged in to so far.",
-	}, []string{"namespace", "secret", "key"})
+// metrics are those of the controller, by Secret.
+type metrics struct {
+	hosts, expires *prometheus.GaugeVec
 }
 
-// measure sets the metric for a Secret; nil removes it.
+// newMetrics returns metrics that are registered.
+func newMetrics(registerer prometheus.Registerer) metrics {
+	with := promauto.With(registerer)
+	return metrics{
+		hosts: with.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "windows_credentials_hosts",
+			Help: "Hosts by the Secret with their credentials and the key that they accept: current is the one of the Secret, former another one, unknown those that were not logged in to so far.",
+		}, []string{"namespace", "secret", "key"}),
+		expires: with.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "windows_credentials_certificate_expiration_timestamp_seconds",
+			Help: "When the first of the SSH certificates in a Secret with the credentials of hosts expires, in seconds since 1970. Secrets without one that expires are not there.",
+		}, []string{"namespace", "secret"}),
+	}
+}
+
+// measure sets the metric of hosts for a Secret; nil removes what there is of it.
 func (r *Reconciler) measure(secret types.NamespacedName, p *progress) {
 	if p == nil {
-		r.hosts.DeletePartialMatch(prometheus.Labels{"namespace": secret.Namespace, "secret": secret.Name})
+		r.metrics.hosts.DeletePartialMatch(prometheus.Labels{"namespace": secret.Namespace, "secret": secret.Name})
+		r.metrics.expires.DeleteLabelValues(secret.Namespace, secret.Name)
 		return
 	}
 	for key, n := range map[string]int{"current": p.current, "former": p.former, "unknown": p.unknown} {
-		r.hosts.WithLabelValues(secret.Namespace, secret.Name, key).Set(float64(n))
+		r.metrics.hosts.WithLabelValues(secret.Namespace, secret.Name, key).Set(float64(n))
 	}
+}
+
+// measureCertificates sets the metric of certificates for a Secret; nil: it is gone, or nobody can log in with it.
+func (r *Reconciler) measureCertificates(secret types.NamespacedName, s *secretState) {
+	var expires time.Time
+	if s != nil {
+		expires = r.credentials.Expires(s.secret.Data)
+	}
+	if expires.IsZero() {
+		r.metrics.expires.DeleteLabelValues(secret.Namespace, secret.Name)
+		return
+	}
+	r.metrics.expires.WithLabelValues(secret.Namespace, secret.Name).Set(float64(expires.Unix()))
 }

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,8 +45,8 @@ const (
 type Reconciler struct {
 	Options
 
-	client client.Client
-	hosts  *prometheus.GaugeVec
+	client  client.Client
+	metrics metrics
 	// measured are the Secrets that the metric has, by namespace. There is one worker.
 	measured map[string][]string
 	// now is the clock.
@@ -69,7 +68,7 @@ type Reconciler struct {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 func newReconciler(c client.Client, o Options) *Reconciler {
-	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]time.Time{}, full: map[types.NamespacedName]time.Time{}, compromised: map[types.NamespacedName]string{}, holds: map[string]bool{}, written: map[string]keptSecret{}}
+	return &Reconciler{Options: o, client: c, metrics: newMetrics(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]time.Time{}, full: map[types.NamespacedName]time.Time{}, compromised: map[types.NamespacedName]string{}, holds: map[string]bool{}, written: map[string]keptSecret{}}
 }
 
 // keptSecret is what is in a kept Secret.
@@ -127,6 +126,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		e, state, err := r.look(ctx, name, known.data[name.Name], compromised, u.instances[name])
 		if err != nil {
 			errs = append(errs, err)
+		} else {
+			r.measureCertificates(name, state)
 		}
 		entries = append(entries, e)
 		if state != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -209,7 +210,7 @@ func TestReconcile(t *testing.T) {
 	f.set(one, is, "")
 	expect("one host has it", is, was)
 	f.expectEvent("")
-	if err := testutil.CollectAndCompare(f.hosts, strings.NewReader(`# HELP windows_credentials_hosts Hosts by the Secret with their credentials and the key that they accept: current is the one of the Secret, former another one, unknown those that were not logged in to so far.
+	if err := testutil.CollectAndCompare(f.metrics.hosts, strings.NewReader(`# HELP windows_credentials_hosts Hosts by the Secret with their credentials and the key that they accept: current is the one of the Secret, former another one, unknown those that were not logged in to so far.
 # TYPE windows_credentials_hosts gauge
 windows_credentials_hosts{key="current",namespace="operator",secret="cloud-private-key"} 1
 windows_credentials_hosts{key="former",namespace="operator",secret="cloud-private-key"} 1
@@ -239,9 +240,79 @@ windows_credentials_hosts{key="unknown",namespace="operator",secret="cloud-priva
 	expect("no host is left", next, "public key of "+is)
 	f.now = func() time.Time { return later.Add(leftFor) }
 	expect("nor was for a week")
-	if n := testutil.CollectAndCount(f.hosts); n != 0 {
+	if n := testutil.CollectAndCount(f.metrics.hosts); n != 0 {
 		t.Errorf("the metric has %d lines", n)
 	}
+}
+
+// TestCertificateExpires: of a Secret whose certificate expires it is said when, until the certificate, the Secret or the last host is gone.
+func TestCertificateExpires(t *testing.T) {
+	private, key := keyPair(t)
+	signer, err := ssh.ParsePrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := func(seconds uint64) []byte {
+		certificate := &ssh.Certificate{Key: signer.PublicKey(), CertType: ssh.UserCert, ValidPrincipals: []string{"administrator"}, ValidBefore: seconds}
+		if err := certificate.SignCert(rand.Reader, signer); err != nil {
+			t.Fatal(err)
+		}
+		return ssh.MarshalAuthorizedKey(certificate)
+	}
+	instance := instanceWith("win-1", key, "")
+	f := newFixture(t, secretWith(clusterKey, private), instance)
+	const secret = `{namespace="operator",secret="cloud-private-key"}`
+	expect := func(when, value string) {
+		t.Helper()
+		f.reconcile(clusterKey)
+		want := ""
+		if value != "" {
+			want = `# HELP windows_credentials_certificate_expiration_timestamp_seconds When the first of the SSH certificates in a Secret with the credentials of hosts expires, in seconds since 1970. Secrets without one that expires are not there.
+# TYPE windows_credentials_certificate_expiration_timestamp_seconds gauge
+windows_credentials_certificate_expiration_timestamp_seconds` + secret + " " + value + "\n"
+		}
+		if err := testutil.CollectAndCompare(f.metrics.expires, strings.NewReader(want)); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	write := func(certificate []byte) {
+		t.Helper()
+		found := &corev1.Secret{}
+		if err := f.client.Get(t.Context(), clusterKey, found); err != nil {
+			t.Fatal(err)
+		}
+		found.Data["private-key.pem-cert.pub"] = certificate
+		if err := f.client.Update(t.Context(), found); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("without a certificate", "")
+	write(until(2_000_000_000))
+	expect("with one", "2e+09")
+	write(until(2_000_000_001))
+	expect("with another one", "2.000000001e+09")
+	write(until(ssh.CertTimeInfinity))
+	expect("with one that does not expire", "")
+	write(until(2_000_000_000))
+	expect("with one again", "2e+09")
+	write([]byte("nonsense"))
+	expect("with one that cannot be used", "")
+	write(until(2_000_000_000))
+	expect("with one once more", "2e+09")
+	if err := f.client.Delete(t.Context(), secretWith(clusterKey, nil)); err != nil {
+		t.Fatal(err)
+	}
+	expect("without the Secret", "")
+	restored := secretWith(clusterKey, private)
+	restored.Data["private-key.pem-cert.pub"] = until(2_000_000_000)
+	if err := f.client.Create(t.Context(), restored); err != nil {
+		t.Fatal(err)
+	}
+	expect("with it", "2e+09")
+	if err := f.client.Delete(t.Context(), instance); err != nil {
+		t.Fatal(err)
+	}
+	expect("without hosts", "")
 }
 
 // TestCopiesForMachines: a copy stays for a Machine that may accept the former key again after a boot, and goes when its host is configured.

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"reflect"
@@ -432,6 +433,19 @@ func (s *Source) InputsWrong() int {
 		findings = snapshot.wrong()
 	}
 	return len(slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.OtherOperator }))
+}
+
+// ExporterExpires is when the certificate expires that hosts serve metrics with, as it was last read. Zero: there is none, or nothing was read.
+func (s *Source) ExporterExpires() time.Time {
+	snapshot, err := s.latest()
+	if snapshot == nil || err != nil {
+		return time.Time{}
+	}
+	pair, err := tls.X509KeyPair(snapshot.common.Cluster.ExporterCertificate, snapshot.common.Cluster.ExporterKey)
+	if err != nil {
+		return time.Time{}
+	}
+	return pair.Leaf.NotAfter
 }
 
 // MetricsKept says why a host that serves metrics goes on with the certificate that it has, and what to do about it, where others

@@ -287,6 +287,24 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 		t.Errorf("with a repository that is blocked: got %q, %q, %v, want %q", same, warnings, err, other)
 	}
 
+	if at := s.ExporterExpires(); !at.IsZero() {
+		t.Errorf("without a certificate of metrics it expires at %s", at)
+	}
+	certificate, key, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{Host: "windows-exporter", MaxAge: 48 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ExporterSecret},
+		Data:       map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	next(t, s, changed)
+	if left := time.Until(s.ExporterExpires()); left <= 0 || left > 48*time.Hour {
+		t.Errorf("the certificate of metrics expires in %s", left)
+	}
+
 	// Somebody deletes the key of digests: there is another one, and hosts get their secrets again.
 	if err := c.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: DigestKeySecret}}); err != nil {
 		t.Fatal(err)
