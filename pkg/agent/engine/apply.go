@@ -211,6 +211,9 @@ func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error)
 		return err
 	}
 	a.seen.awaited = awaited
+	if a.repairing {
+		a.seen.awaited.unwritten = unwritten(&b.Document, a.seen.values)
+	}
 	a.claimAdoptedNetworks()
 	a.remakeNetworks()
 	if a.seen.credentials, err = credentials(a.System, &b.Document, a.seen.hostname, a.seen.values, a.now()); err != nil {

@@ -24,6 +24,8 @@ type keeper struct {
 	options  RunOptions
 	repairs  repairs
 	reported string // the last drift, without its time
+	// awaits: when it looked last, services waited for a network that another service makes.
+	awaits bool
 	// unrotated are the logs that could not be rotated, by path.
 	unrotated map[string]failedRotation
 }
@@ -116,6 +118,7 @@ func (k *keeper) writeDrift(drift *api.Drift) error {
 
 // repair repairs the host, rotates its logs and makes its routes. Its caller holds the lock.
 func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
+	k.awaits = false
 	st, err := openStore(k.System)
 	if err != nil || st.Applied == "" {
 		return drift, err
@@ -161,7 +164,7 @@ func (k *keeper) heal(ctx context.Context, st *store, bundle *config.Bundle, dri
 	if err := a.prepare(ctx, bundle); err != nil {
 		return err
 	}
-	drift.Left = a.plan.left
+	drift.Left, k.awaits = a.plan.left, len(a.seen.awaited.unwritten) > 0
 	var err error
 	if len(a.plan.steps) > 0 {
 		err = a.execute(ctx)

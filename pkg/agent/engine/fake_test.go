@@ -66,6 +66,8 @@ type fake struct {
 	domain    string // with its period; empty: none
 	next      string
 	endpoints map[string]bool
+	// address is that of endpoints. Empty: 10.1.0.2.
+	address string
 	// networks are made by the service overlay.
 	networks map[string]bool
 	// madeWith is the command line with which that service has made its network.
@@ -706,7 +708,7 @@ func (f *fake) HNSEndpoint(_ context.Context, name string) (address string, err 
 		if !f.endpoints[name] {
 			return ErrNotYet
 		}
-		address = "10.1.0.2"
+		address = cmp.Or(f.address, "10.1.0.2")
 		return nil
 	})
 	return address, err

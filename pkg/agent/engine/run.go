@@ -17,7 +17,7 @@ type RunOptions struct {
 	// Managers are services of other programs that configure the host. While one of them is there nothing is repaired: whoever has
 	// installed it has the host now, and two would undo each other's work.
 	Managers []string
-	// Every is the time between two inspections. Zero: one minute.
+	// Every is the time between two inspections. Zero: one minute. It is shorter while services wait for a network that another one makes.
 	Every time.Duration
 	// Report gets each drift and each failure once. Nil: they are dropped.
 	Report func(api.Drift)
@@ -29,6 +29,13 @@ type RunOptions struct {
 	KeepKeys func() (changed []api.Item, err error)
 }
 
+// soon is the time to the next inspection while services wait for a network that another service makes, as after each boot, and soonAtMost for
+// how many inspections in a row: for five minutes. The network comes within one.
+const (
+	soon       = 5 * time.Second
+	soonAtMost = 60
+)
+
 // Run repairs the host until ctx ends, according to the last document that was applied
 // completely, rotates the logs in it, makes its routes, and keeps the keys that may log in. It does nothing while a document is being applied, and
 // repairs nothing after one was not applied completely. It returns nil.
@@ -37,9 +44,17 @@ func (e *Engine) Run(ctx context.Context, o RunOptions) error {
 		o.Every = time.Minute
 	}
 	k := newKeeper(e, o)
-	for {
+	for inARow := 0; ; {
 		k.check(ctx)
-		if err := e.sleep(ctx, o.Every); err != nil {
+		pause := o.Every
+		switch {
+		case !k.awaits:
+			inARow = 0
+		case inARow < soonAtMost:
+			inARow++
+			pause = min(pause, soon)
+		}
+		if err := e.sleep(ctx, pause); err != nil {
 			return nil //nolint:nilerr // the end of ctx is no error
 		}
 	}

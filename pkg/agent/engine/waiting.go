@@ -20,11 +20,28 @@ type awaited struct {
 	missing map[string]bool
 	// unready is one that the host has, without the endpoint whose address services need. Empty: none is.
 	unready string
+	// unwritten are services, by their names in lower case, with files that a repair cannot write yet: they would start with those of the boot before.
+	unwritten map[string]bool
 }
 
 // stops says whether a service is not started because of what is awaited.
 func (w awaited) stops(s *config.Service) bool {
-	return s.Network != "" && (w.missing[s.Network] || s.Network == w.unready)
+	return w.unwritten[fold(s.Name)] || s.Network != "" && (w.missing[s.Network] || s.Network == w.unready)
+}
+
+// unwritten returns the services with files in which a value is missing, as that of a network that a service of the document makes again after a
+// boot. Files that wait stay as they are.
+func unwritten(d *config.Document, values map[string]string) map[string]bool {
+	services := map[string]bool{}
+	for _, f := range d.Files {
+		if f.Waiting || f.Source.Text == nil || !f.Source.Expand || missingValue(values, *f.Source.Text) == "" {
+			continue
+		}
+		for _, name := range f.OnChange.Services {
+			services[fold(name)] = true
+		}
+	}
+	return services
 }
 
 // services are those of a document that wait for networks, and for nothing else.
