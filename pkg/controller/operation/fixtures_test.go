@@ -98,7 +98,9 @@ type scriptedHost struct {
 	lostAnswer error
 	pending    bool
 	services   []api.Service
-	sessions   []api.Session
+	// waiting are services that wait for networks of others.
+	waiting  []api.Waiting
+	sessions []api.Session
 	// servicesFail is why the services of the host cannot be restarted, or adopted. Empty: they can.
 	servicesFail string
 	// refuses is why the host cannot be released, which it finds out before it changes anything. Empty: it can.
@@ -280,7 +282,7 @@ func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (
 		PendingReboot: api.PendingReboot{Pending: h.pending, Reasons: []string{"WindowsUpdate"}},
 		Services:      slices.Clone(h.services),
 		Sessions:      h.sessions,
-		Configuration: api.ConfigurationFacts{AppliedRevision: h.recorded, KubeletCertificate: h.certificate},
+		Configuration: api.ConfigurationFacts{AppliedRevision: h.recorded, KubeletCertificate: h.certificate, Waiting: h.waiting},
 		Errors:        h.factErrors,
 	}, nil
 }

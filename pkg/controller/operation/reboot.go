@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host"
@@ -349,18 +350,42 @@ var essential = []string{wmco.ContainerdService, wmco.KubeletService}
 
 // servicesOfNode are the other ones of a node. Whether they run is said, and not waited for.
 var servicesOfNode = []string{
-	wmco.KubeProxyService, wmco.HybridOverlayService, wmco.CSIProxyService, wmco.WindowsExporterService, wmco.CloudNodeManagerService, wmco.WICDService,
+	wmco.KubeProxyService, wmco.HybridOverlayService, wmco.CSIProxyService, wmco.WindowsExporterService, wmco.CloudNodeManagerService, wmco.WICDService, api.ServiceName,
 }
 
-// stopped returns those of the named services that exist, start with the host and do not run.
-func stopped(facts *api.Facts, names []string) []string {
+// proxyPatience is for how long kube-proxy is waited for. hybrid-overlay-node makes the network of pods within a minute after the kubelet has started, and
+// our agent starts kube-proxy with it.
+const proxyPatience = 3 * time.Minute
+
+// startedByAgent says whether our agent starts a service after each boot, as it does kube-proxy, and nothing that the host does not have keeps it from that.
+func startedByAgent(facts *api.Facts, s api.Service) bool {
+	c := facts.Configuration
+	return s.Name == wmco.KubeProxyService && s.StartType == string(config.StartManual) && strings.HasPrefix(s.Description, config.DescriptionTag) &&
+		c.AppliedRevision != "" && c.ApplyingRevision == "" && !slices.ContainsFunc(c.Waiting, func(w api.Waiting) bool { return w.Service == s.Name })
+}
+
+// startsWithHost says whether a service is to run after each boot.
+func startsWithHost(facts *api.Facts, s api.Service) bool {
+	return strings.HasPrefix(s.StartType, "Automatic") || startedByAgent(facts, s)
+}
+
+// stopped returns those of the named services that exist, start as starts says and do not run.
+func stopped(facts *api.Facts, names []string, starts func(*api.Facts, api.Service) bool) []string {
 	var out []string
 	for _, s := range facts.Services {
-		if slices.Contains(names, s.Name) && strings.HasPrefix(s.StartType, "Automatic") && s.State != "Running" {
+		if slices.Contains(names, s.Name) && starts(facts, s) && s.State != "Running" {
 			out = append(out, s.Name+" ("+s.State+")")
 		}
 	}
 	return out
+}
+
+// doNotRun says that services do not run. Empty: there are none.
+func doNotRun(services []string) string {
+	if len(services) == 0 {
+		return ""
+	}
+	return "These do not run: " + strings.Join(services, ", ")
 }
 
 // checkServices inspects the host, and returns what it lacks for its essential services to
@@ -370,13 +395,11 @@ func (e *execution) checkServices(ctx context.Context) (facts *api.Facts, lacks 
 	if err != nil {
 		return nil, e.diagnose(err)
 	}
-	if missing := stopped(facts, essential); len(missing) > 0 {
-		return facts, "These do not run: " + strings.Join(missing, ", ")
-	}
-	return facts, ""
+	return facts, doNotRun(stopped(facts, essential, startsWithHost))
 }
 
-// services waits until the services run without which there is no Node.
+// services waits until the services run without which there is no Node, and for some time for kube-proxy: without it the pods that are about to come
+// reach no Service.
 func (e *execution) services(ctx context.Context) (result, error) {
 	var facts *api.Facts
 	err := e.waitUntil(ctx, e.rebootDeadline(), "Waiting for the services of the host.", func(ctx context.Context) (lacks string, _ error) {
@@ -386,11 +409,38 @@ func (e *execution) services(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, e.late(ctx, "the host is back, and its services did not start", err)
 	}
+	if facts, err = e.awaitProxy(ctx, facts); err != nil {
+		return result{}, err
+	}
 	message := "All essential services that are installed are running."
-	if missing := stopped(facts, servicesOfNode); len(missing) > 0 {
+	if missing := stopped(facts, servicesOfNode, startsWithHost); len(missing) > 0 {
 		message += " These start with the host and do not run yet: " + strings.Join(missing, ", ") + "."
 	}
 	return result{message: message}, nil
+}
+
+// awaitProxy waits until kube-proxy runs that our agent starts, and not for long. It returns what the host says of itself last.
+func (e *execution) awaitProxy(ctx context.Context, facts *api.Facts) (*api.Facts, error) {
+	deadline := e.clock.Now().Add(proxyPatience)
+	if all := e.rebootDeadline(); all.Before(deadline) {
+		deadline = all
+	}
+	proxy := []string{wmco.KubeProxyService}
+	err := e.waitUntil(ctx, deadline, "Waiting for kube-proxy.", func(ctx context.Context) (lacks string, _ error) {
+		if len(stopped(facts, proxy, startedByAgent)) == 0 {
+			return "", nil
+		}
+		now, lacks := e.checkServices(ctx)
+		if now == nil {
+			return lacks, nil
+		}
+		facts = now
+		return doNotRun(stopped(facts, proxy, startedByAgent)), nil
+	})
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return facts, nil // its caller says what does not run
 }
 
 // metadataRoute puts the routes to the metadata and other services back before the Node takes pods

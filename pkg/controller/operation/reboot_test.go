@@ -72,6 +72,7 @@ func TestServicesAfterARestart(t *testing.T) {
 		f.host.services = []api.Service{
 			{Name: "containerd", StartType: "Automatic (Delayed)", State: "StartPending"}, {Name: "kubelet", StartType: "Manual", State: "Stopped"},
 			{Name: "kube-proxy", StartType: "Automatic", State: "Stopped"}, {Name: "csi-proxy", StartType: "Automatic", State: "Running"}, {Name: "theirs", StartType: "Automatic", State: "Stopped"},
+			{Name: api.ServiceName, StartType: "Automatic", State: "Stopped"},
 		}
 		r, _ := f.process()
 		f.reconcile(r)
@@ -82,11 +83,60 @@ func TestServicesAfterARestart(t *testing.T) {
 		f.host.services[0].State = "Running"
 		f.host.mu.Unlock()
 		op := f.waitForEnd()
-		want := "All essential services that are installed are running. These start with the host and do not run yet: kube-proxy (Stopped)."
+		want := "All essential services that are installed are running. These start with the host and do not run yet: kube-proxy (Stopped), windows-node-agent (Stopped)."
 		if got := op.FindStep(v1alpha1.StepServices).Message; op.Phase != v1alpha1.OperationSucceeded || got != want {
 			t.Errorf("it is %s: %s; got %q, want %q", op.Phase, op.Message, got, want)
 		}
 	})
+}
+
+// TestKubeProxyAfterARestart: our agent starts it, once the network of pods exists. It is waited for before the Node takes pods again, for some time,
+// and not where it cannot come.
+func TestKubeProxyAfterARestart(t *testing.T) {
+	t.Parallel()
+	ours := api.Service{Name: "kube-proxy", StartType: "Manual", State: "Stopped", Description: "OpenShift managed kube-proxy"}
+	const all, missing = "All essential services that are installed are running.", " These start with the host and do not run yet: kube-proxy (Stopped)."
+	for _, tt := range []struct {
+		name string
+		set  func(*scriptedHost)
+		// comes is after which time it runs. 0: never.
+		comes, waits time.Duration
+		want         string
+	}{
+		{"it comes with the network", func(*scriptedHost) {}, time.Minute, time.Minute, all},
+		{"it does not come", func(*scriptedHost) {}, 0, proxyPatience, all + missing},
+		{"it runs", func(h *scriptedHost) { h.services[0].State = "Running" }, 0, 0, all},
+		{"the network of others does not exist", func(h *scriptedHost) { h.waiting = []api.Waiting{{Service: "kube-proxy", Network: "theirs"}} }, 0, 0, all},
+		{"it is that of others", func(h *scriptedHost) { h.services[0].Description = "kube-proxy" }, 0, 0, all},
+		{"somebody does not want it", func(h *scriptedHost) { h.services[0].StartType = "Disabled" }, 0, 0, all},
+		{"the host is not configured", func(h *scriptedHost) { h.recorded = "" }, 0, 0, all},
+		{"there is none", func(h *scriptedHost) { h.services = nil }, 0, 0, all},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
+			f.host.services, f.host.recorded = []api.Service{ours}, testRevision
+			tt.set(f.host)
+			r, _ := f.process()
+			f.reconcile(r)
+			if tt.waits > 0 {
+				f.eventually("it to wait", func() bool {
+					return f.get().Status.Operation.Message == "Waiting for kube-proxy. These do not run: kube-proxy (Stopped)."
+				})
+			}
+			if tt.comes > 0 {
+				time.Sleep(tt.comes) //nolint:forbidigo // the time of the bubble
+				f.host.mu.Lock()
+				f.host.services[0].State = "Running"
+				f.host.mu.Unlock()
+			}
+			op := f.waitForEnd()
+			step := op.FindStep(v1alpha1.StepServices)
+			took := step.FinishedAt.Sub(step.StartedAt.Time)
+			if op.Phase != v1alpha1.OperationSucceeded || step.Message != tt.want || took < tt.waits || took > tt.waits+10*time.Second {
+				t.Errorf("it is %s: %s; after %s: %q, want %q", op.Phase, op.Message, took, step.Message, tt.want)
+			}
+		})
+	}
 }
 
 // TestRoutesOfANode: a configuration takes routes away with the network that it makes, and puts those of
