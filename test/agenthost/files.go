@@ -161,6 +161,9 @@ func (s *System) RemoveAtBoot(path string) error { return s.Remove(path) }
 // RemovedAtBoot implements [engine.System].
 func (s *System) RemovedAtBoot() ([]string, error) { return nil, nil }
 
+// UnmountLayer implements [engine.System]. There are no containers.
+func (s *System) UnmountLayer(string) error { return nil }
+
 // RemoveLayer fails: there are no containers.
 func (s *System) RemoveLayer(path string) error {
 	return fmt.Errorf("removing the layer %s: %w", path, errors.ErrUnsupported)

@@ -162,6 +162,8 @@ type application struct {
 	discarded map[string]string
 	// staying are files that are in use where they are, and removed at the next boot.
 	staying []string
+	// mounted: a layer of containers may be, so that Windows is asked to remove none any more.
+	mounted bool
 	// keeps says which programs stay on the host when they are replaced. The zero value: none.
 	keeps keptPrograms
 }

@@ -81,6 +81,8 @@ type fake struct {
 	inUse map[string]bool
 	// closed are files and directories that cannot be inspected.
 	closed map[string]bool
+	// mounted are layers that stay mounted, by path in lower case. Others may be based on those with lower numbers.
+	mounted map[string]bool
 	// held are files that cannot be renamed either.
 	held   map[string]bool
 	atBoot []string
@@ -158,7 +160,7 @@ func (f *fake) boot() {
 			delete(f.files, fold(path))
 		}
 	}
-	f.atBoot, f.inUse, f.held = nil, map[string]bool{}, nil
+	f.atBoot, f.inUse, f.held, f.mounted = nil, map[string]bool{}, nil, nil
 	for name, s := range f.services {
 		if s.Settings.CommandLine == "" {
 			continue // one of Windows
@@ -416,8 +418,23 @@ func (f *fake) RemovedAtBoot() (paths []string, err error) {
 	return paths, err
 }
 
+func (f *fake) UnmountLayer(path string) error {
+	return f.call("UnmountLayer "+path, true, func() error {
+		if f.mounted[fold(path)] {
+			return errors.New("the layer stays mounted")
+		}
+		return nil
+	})
+}
+
 func (f *fake) RemoveLayer(path string) error {
 	return f.call("RemoveLayer "+path, true, func() error {
+		if len(f.mounted) > 0 && !f.mounted[fold(path)] {
+			panic("exception 0xc0000420: " + path + " may be the base of a layer that is mounted")
+		}
+		if f.mounted[fold(path)] {
+			return errors.New("the layer is mounted")
+		}
 		maps.DeleteFunc(f.files, func(p string, _ fakeFile) bool { return config.Below(p, path) })
 		return nil
 	})

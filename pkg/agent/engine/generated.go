@@ -119,8 +119,11 @@ func (a *application) removeTree(ctx context.Context, path string, done func()) 
 		}
 	}
 	if info.Kind == FileDirectory {
-		if isLayer(path) && a.System.RemoveLayer(path) == nil {
-			return 0, nil
+		if isLayer(path) && !a.mounted {
+			if a.System.RemoveLayer(path) == nil {
+				return 0, nil
+			}
+			a.mounted = true // whatever the reason is: to try it with one that it is based on may end this process
 		}
 		var names []string
 		if names, err = a.System.Names(path); err != nil {
@@ -128,6 +131,7 @@ func (a *application) removeTree(ctx context.Context, path string, done func()) 
 		}
 		if isLayer(path + `\0`) {
 			newestFirst(names)
+			a.unmountLayers(path, names)
 		}
 		var first error
 		for _, name := range names {
@@ -152,6 +156,17 @@ func (a *application) removeTree(ctx context.Context, path string, done func()) 
 		return 1, fmt.Errorf("remove %s: %w", path, err)
 	}
 	return 0, nil
+}
+
+// unmountLayers unmounts all layers in a directory, before the first one is removed. If one stays mounted, their files are removed one by one, and
+// those in use at the next boot.
+func (a *application) unmountLayers(directory string, names []string) {
+	for _, name := range names {
+		if err := a.System.UnmountLayer(directory + `\` + name); err != nil {
+			a.mounted = true
+			a.emit(api.Event{Item: directory, State: api.EventNote, Message: "its files are removed one by one: " + err.Error()})
+		}
+	}
 }
 
 // layerPath matches the directories in which the snapshotter of containerd keeps the layers of

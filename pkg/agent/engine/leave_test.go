@@ -78,7 +78,12 @@ func TestCleanupWithContainers(t *testing.T) {
 			f.failing["Remove "+snapshots+`\9\files\ntdll.dll`] = denied
 		}},
 		{name: "a layer stays mounted", change: func(f *fake) {
-			f.failing["RemoveLayer "+snapshots+`\10`] = denied
+			f.mounted = map[string]bool{fold(snapshots + `\10`): true}
+			f.held = map[string]bool{fold(snapshots + `\10\sandbox.vhdx`): true}
+		}, atBoot: []string{`C:\ProgramData\containerd (1 files)`}},
+		{name: "a layer is mounted, and Windows says that it is not", change: func(f *fake) {
+			f.mounted = map[string]bool{fold(snapshots + `\10`): true}
+			f.failing["UnmountLayer "+snapshots+`\10`] = nil
 			f.held = map[string]bool{fold(snapshots + `\10\sandbox.vhdx`): true}
 		}, atBoot: []string{`C:\ProgramData\containerd (1 files)`}},
 	}

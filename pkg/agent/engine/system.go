@@ -86,8 +86,11 @@ type FileSystem interface {
 	// Remove removes a file or an empty directory. A missing path is no error; a directory that
 	// is not empty is an error that wraps [ErrNotEmpty]. [ErrInUse] as in WriteFile.
 	Remove(path string) error
+	// UnmountLayer unmounts a layer of containers that they have left mounted. One that is not mounted is no error.
+	UnmountLayer(path string) error
 	// RemoveLayer removes a directory that is a layer of containers, which no program may use any
-	// more. After an error some of it may be left.
+	// more. After an error some of it may be left. Windows ends the process that asks for it while a layer is mounted that is based on
+	// this one: see https://github.com/microsoft/hcsshim/issues/961.
 	RemoveLayer(path string) error
 	// RemoveAtBoot has a file, or a directory that is empty by then, removed when the host boots.
 	RemoveAtBoot(path string) error
