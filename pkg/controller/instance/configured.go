@@ -335,7 +335,7 @@ func (e *evaluation) revisionCurrent() {
 			text += fmt.Sprintf(" Not configured yet: %s.", strings.Join(waiting, ", "))
 		}
 		text += e.warned()
-		if left := e.drift(); left != "" {
+		if left := e.drift() + e.unattended(); left != "" {
 			text += fmt.Sprintf("%s To repair it: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
 		}
 		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonRevisionCurrent, text)
@@ -351,6 +351,14 @@ func (e *evaluation) awaited() (services []string) {
 		services = append(services, w.String())
 	}
 	return services
+}
+
+// unattended says that nothing keeps the host as it is, as the end of a message.
+func (e *evaluation) unattended() string {
+	if e.observation == nil || !e.observation.report.unattended {
+		return ""
+	}
+	return fmt.Sprintf(" Service %s does not run on the host, so that nothing repairs it, starts kube-proxy or makes its routes.", api.ServiceName)
 }
 
 // maxDrift bounds how many changes of others a message names.

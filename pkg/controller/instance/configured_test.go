@@ -505,6 +505,45 @@ func TestEvaluateTellsOfDriftThatIsLeft(t *testing.T) {
 	}
 }
 
+// TestEvaluateTellsThatTheAgentDoesNotRun: a Node may be ready all the same, and nobody else would notice.
+func TestEvaluateTellsThatTheAgentDoesNotRun(t *testing.T) {
+	const says = "The host has revision 111111111111. Service windows-node-agent does not run on the host, so that nothing repairs it, starts kube-proxy or makes its routes. " +
+		"To repair it: kubectl windows reconfigure win-1 -n windows-hosts"
+	agent := func(state string) func(*api.Facts) {
+		return func(f *api.Facts) { f.Services = append(f.Services, api.Service{Name: api.ServiceName, State: state}) }
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*api.Facts)
+		want   bool
+	}{
+		{"it runs", agent("Running"), false},
+		{"it is being started", agent("StartPending"), false},
+		{"it is stopped", agent("Stopped"), true},
+		{"somebody has deleted it", func(*api.Facts) {}, true},
+		{"it cannot be read", func(f *api.Facts) { f.Errors = append(f.Errors, api.FactError{Area: "services/" + api.ServiceName}) }, false},
+		{"no service can be read", func(f *api.Facts) { f.Services, f.Errors = nil, append(f.Errors, api.FactError{Area: "services"}) }, false},
+		{"the host was adopted", func(f *api.Facts) { f.Configuration.AppliedRevision = wmco.AdoptedRevision("11.0.0") }, false},
+		{"it is being replaced", func(f *api.Facts) { agent("Stopped")(f); f.Configuration.ApplyingRevision = revision2 }, false},
+		{"the host is not configured", func(f *api.Facts) { f.Configuration.AppliedRevision = "" }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			revision := ""
+			o := healthy(func(f *api.Facts) {
+				f.Configuration = api.ConfigurationFacts{AppliedRevision: revision1}
+				f.Services = append(f.Services, api.Service{Name: wmco.KubeletService, State: "Running"})
+				tt.change(f)
+				revision = f.Configuration.AppliedRevision
+			})
+			status := evaluate(snapshot{instance: known(t), managed: true, revision: revision, observation: o, now: testNow})
+			got := messageOf(t, &status, v1alpha1.ConditionUpToDate)
+			if tt.want && got != says || !tt.want && strings.Contains(got, api.ServiceName) {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
 // scriptedDesired answers what it is told.
 type scriptedDesired struct {
 	mu       sync.Mutex

@@ -81,6 +81,8 @@ type report struct {
 	// configuration is what the host was configured with. blank: that was nothing, and nothing is half done.
 	configuration api.ConfigurationFacts
 	blank         bool
+	// unattended: it was configured, and the service of our agent does not run.
+	unattended bool
 	// updates of Windows that wait. Nil: the host does not say.
 	updates *v1alpha1.WindowsUpdatesStatus
 }

@@ -38,6 +38,7 @@ func newReport(facts *api.Facts, asked, received time.Time) *report {
 		agentDigest:   strings.ToLower(facts.Agent.SHA256),
 		configuration: facts.Configuration,
 		blank:         isBlank(facts),
+		unattended:    isUnattended(facts),
 		updates:       updatesStatus(facts.Updates),
 	}
 }
@@ -125,6 +126,20 @@ func hasKubelet(facts *api.Facts) bool {
 func isBlank(facts *api.Facts) bool {
 	return facts.Configuration.AppliedRevision+facts.Configuration.ApplyingRevision == "" &&
 		!slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == "configuration" })
+}
+
+// isUnattended says whether the service of our agent does not run on a host that was configured, so that nothing keeps the host as it is. One that was
+// adopted, and not updated since, does not have it. What could not be read may run.
+func isUnattended(facts *api.Facts) bool {
+	c := facts.Configuration
+	if c.AppliedRevision == "" || c.ApplyingRevision != "" || wmco.IsAdoptedRevision(c.AppliedRevision) || !hasService(facts, wmco.KubeletService) {
+		return false
+	}
+	i := slices.IndexFunc(facts.Services, func(s api.Service) bool { return s.Name == api.ServiceName })
+	if i >= 0 {
+		return facts.Services[i].State == "Stopped"
+	}
+	return !slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == "services" || e.Area == "services/"+api.ServiceName })
 }
 
 // hasOurExporter says whether the service windows_exporter runs the program that a payload, or WMCO, has put on the host. Sites may have
