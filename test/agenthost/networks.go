@@ -24,6 +24,9 @@ func (s *System) RemoveHNSNetwork(_ context.Context, name string) error {
 	return s.put(networks, name, false)
 }
 
+// RemoveHNSPolicyLists implements [engine.System]. There are none.
+func (s *System) RemoveHNSPolicyLists(context.Context, string) error { return nil }
+
 // HNSEndpoint implements [engine.System].
 func (s *System) HNSEndpoint(_ context.Context, name string) (string, error) {
 	there, err := s.has(endpoints, name)

@@ -74,6 +74,9 @@ type fake struct {
 	madeWith string
 	// unlocked are the changes that were made by a process without the lock.
 	unlocked []string
+	// balancers is how many policy lists refer to endpoints of the network, and orphaned how many nobody can remove any more, as
+	// their endpoints went before them.
+	balancers, orphaned int
 	// networkTypes are those that are not Overlay, by name.
 	networkTypes map[string]string
 	boots        int
@@ -717,7 +720,24 @@ func (f *fake) HNSNetworks(context.Context) (list []api.HNSNetwork, err error) {
 }
 
 func (f *fake) RemoveHNSNetwork(_ context.Context, name string) error {
-	return f.call("RemoveHNSNetwork", true, func() error { delete(f.networks, name); return nil })
+	return f.call("RemoveHNSNetwork", true, func() error {
+		f.orphaned += f.balancers
+		f.balancers = 0
+		delete(f.networks, name)
+		return nil
+	})
+}
+
+func (f *fake) RemoveHNSPolicyLists(_ context.Context, network string) error {
+	return f.call("RemoveHNSPolicyLists "+network, true, func() error {
+		if f.services["kube-proxy"].state == ServiceRunning {
+			return errors.New("it would make them again")
+		}
+		if f.networks[network] {
+			f.balancers = 0
+		}
+		return nil
+	})
 }
 
 func (f *fake) HNSEndpoint(_ context.Context, name string) (address string, err error) {
@@ -736,7 +756,12 @@ func (f *fake) MakeHNSEndpoint(_ context.Context, e config.HNSEndpoint) error {
 }
 
 func (f *fake) RemoveHNSEndpoint(_ context.Context, name string) error {
-	return f.call("RemoveHNSEndpoint", true, func() error { delete(f.endpoints, name); return nil })
+	return f.call("RemoveHNSEndpoint", true, func() error {
+		f.orphaned += f.balancers
+		f.balancers = 0
+		delete(f.endpoints, name)
+		return nil
+	})
 }
 
 // picture is what a host is like, for comparing: without when, and without the agent's

@@ -268,3 +268,47 @@ func TestNetworksLeft(t *testing.T) {
 		})
 	}
 }
+
+// TestLoadBalancersGoFirst: what kube-proxy has made goes before the network that it refers to, without which it could not be removed; that it cannot
+// be keeps nothing else from going.
+func TestLoadBalancersGoFirst(t *testing.T) {
+	denied := errors.New("access is denied")
+	for name, fails := range map[string]bool{"they go": false, "they stay": true} {
+		for removes, removed := range map[string]func(t *testing.T, e *Engine, next config.Bundle) *api.Result{
+			"the host is cleaned": func(t *testing.T, e *Engine, _ config.Bundle) *api.Result { return e.Cleanup(t.Context()) },
+			"the network is no longer wanted": func(t *testing.T, e *Engine, next config.Bundle) *api.Result {
+				return e.Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: next})
+			},
+		} {
+			t.Run(name+", "+removes, func(t *testing.T) {
+				first, _ := bundles(t)
+				f := usedHost(t, first)
+				converge(t, f, first)
+				f.balancers = 3
+				want, orphaned := 0, 0
+				if fails {
+					f.failing["RemoveHNSPolicyLists net"] = denied
+					want, orphaned = 2, 3
+				}
+				var notes []string
+				e := engineOf(f)
+				e.Events = func(v api.Event) {
+					if v.State == api.EventNote && v.Item == string(api.KindNetwork)+" net" {
+						notes = append(notes, v.Message)
+					}
+				}
+				next := first
+				next.Document.HNS, next.Document.Variables = nil, first.Document.Variables[:1]
+				next.Document.Services = slices.DeleteFunc(slices.Clone(first.Document.Services), func(s config.Service) bool { return s.Name == "kube-proxy" || s.Name == "overlay" })
+				next.Document.Files = slices.DeleteFunc(slices.Clone(first.Document.Files), func(f config.File) bool { return f.AfterService != "" || strings.Contains(f.Path, "overlay") })
+				r := removed(t, e, next)
+				if r.Outcome != api.OutcomeRemoved && r.Outcome != api.OutcomeApplied || f.networks["net"] || f.orphaned != orphaned {
+					t.Errorf("%d stay, networks %v: %+v", f.orphaned, f.networks, r)
+				}
+				if len(notes) != want || fails && !strings.Contains(notes[0], denied.Error()) {
+					t.Errorf("got the notes %q", notes)
+				}
+			})
+		}
+	}
+}

@@ -60,9 +60,11 @@ func (a *application) perform(ctx context.Context, s *step) error {
 		}
 		return a.ensureService(ctx, s.service)
 	case api.KindNetwork:
+		a.removePolicyLists(ctx, s.Name)
 		return a.System.RemoveHNSNetwork(ctx, s.Name)
 	case api.KindEndpoint:
 		if s.Action == api.ActionDelete {
+			a.removePolicyLists(ctx, a.Endpoints[s.Name].Network)
 			return a.System.RemoveHNSEndpoint(ctx, s.Name)
 		}
 		return a.makeEndpoint(ctx, *s.endpoint)
@@ -311,6 +313,17 @@ func (a *application) moveAway(path string) error {
 	makeMap(&a.discarded)
 	a.discarded[trash] = path
 	return a.System.RemoveAtBoot(trash)
+}
+
+// removePolicyLists removes what kube-proxy has made for Services and leaves behind, before an endpoint or the network goes that it refers to. It
+// goes with the next boot at the latest.
+func (a *application) removePolicyLists(ctx context.Context, network string) {
+	if !containsFold(a.Networks, network) {
+		return // others have made it, and may have another kube-proxy
+	}
+	if err := a.System.RemoveHNSPolicyLists(ctx, network); err != nil {
+		a.emit(api.Event{Item: string(api.KindNetwork) + " " + network, State: api.EventNote, Message: "its load balancers stay until the next boot: " + err.Error()})
+	}
 }
 
 func (a *application) removeFile(ctx context.Context, s *step) error {

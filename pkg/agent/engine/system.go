@@ -214,6 +214,8 @@ type MachineSettings interface {
 	// HNSNetworks returns all networks of the Host Networking Service, which it may start.
 	HNSNetworks(ctx context.Context) ([]api.HNSNetwork, error)
 	RemoveHNSNetwork(ctx context.Context, name string) error
+	// RemoveHNSPolicyLists removes the load balancers that refer to endpoints of a network: without the network nobody could remove them.
+	RemoveHNSPolicyLists(ctx context.Context, network string) error
 	// HNSEndpoint returns the address of an endpoint. [ErrNotYet] is wrapped when there is none.
 	HNSEndpoint(ctx context.Context, name string) (address string, err error)
 	// MakeHNSEndpoint creates an endpoint and attaches it to the host.

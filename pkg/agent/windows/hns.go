@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
@@ -38,9 +40,33 @@ type hnsObject struct {
 	Type         string
 	ManagementIP string
 	IPAddress    string
+	// VirtualNetwork is the ID of the network of an endpoint.
+	VirtualNetwork string
 	// State of an endpoint; not every version reports it.
 	State   int
 	Subnets []struct{ AddressPrefix string }
+}
+
+// hnsPolicyList is a load balancer of kube-proxy. References are paths of endpoints.
+type hnsPolicyList struct {
+	ID         string
+	References []string
+}
+
+// policyListsOf returns the IDs of the lists that refer to endpoints of a network.
+func policyListsOf(lists []hnsPolicyList, endpoints []hnsObject, network string) (ids []string) {
+	ofNetwork := map[string]bool{}
+	for _, e := range endpoints {
+		if strings.EqualFold(e.VirtualNetwork, network) {
+			ofNetwork["/endpoints/"+strings.ToLower(e.ID)] = true
+		}
+	}
+	for _, l := range lists {
+		if slices.ContainsFunc(l.References, func(r string) bool { return ofNetwork[strings.ToLower(r)] }) {
+			ids = append(ids, l.ID)
+		}
+	}
+	return ids
 }
 
 // networkFacts returns the facts about networks.

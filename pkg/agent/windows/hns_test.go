@@ -44,3 +44,21 @@ func TestParseHNSNetworks(t *testing.T) {
 		})
 	}
 }
+
+// TestPolicyListsOf: only those of the network are removed, whatever the case in which an ID is written.
+func TestPolicyListsOf(t *testing.T) {
+	const lists = `{"Success":true,"Output":[{"ID":"a","References":["/endpoints/E1","/endpoints/e9"]},{"ID":"b","References":["/endpoints/e2"]},` +
+		`{"ID":"c","References":["/endpoints/gone"]},{"ID":"d"},{"ID":"e","References":["/endpoints/e3"]}]}`
+	const endpoints = `{"Success":true,"Output":[{"ID":"e1","Name":"pod","VirtualNetwork":"N1"},{"ID":"e2","VirtualNetwork":"n2"},{"ID":"E3","VirtualNetwork":"n1"}]}`
+	l, err := parseHNS[[]hnsPolicyList]([]byte(lists))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := parseHNS[[]hnsObject]([]byte(endpoints))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a", "e"}, policyListsOf(l, e, "n1")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

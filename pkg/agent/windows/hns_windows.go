@@ -124,6 +124,28 @@ func (s *windowsSystem) RemoveHNSNetwork(ctx context.Context, name string) error
 	return hnsRemove(ctx, "networks", name)
 }
 
+// RemoveHNSPolicyLists implements [engine.System]. See kube-proxy, pkg/proxy/winkernel, which makes them.
+func (s *windowsSystem) RemoveHNSPolicyLists(ctx context.Context, network string) error {
+	object, err := hnsFind(ctx, "networks", network)
+	if err != nil || object == nil {
+		return err
+	}
+	endpoints, err := hnsRequest[[]hnsObject](ctx, "GET", "/endpoints/", nil)
+	if err != nil {
+		return err
+	}
+	lists, err := hnsRequest[[]hnsPolicyList](ctx, "GET", "/policylists/", nil)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range policyListsOf(lists, endpoints, object.ID) {
+		_, err := hnsRequest[json.RawMessage](ctx, "DELETE", "/policylists/"+id, nil)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
 // HNSEndpoint implements [engine.System].
 func (s *windowsSystem) HNSEndpoint(ctx context.Context, name string) (string, error) {
 	endpoint, err := hnsFind(ctx, "endpoints", name)
