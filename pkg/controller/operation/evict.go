@@ -128,11 +128,12 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	}
 	latest := drain.Progress{}
 	contested := false
+	bounded := e.untilContested(&contested)
 	stopWaiting := e.yieldLater(ctx)
 	defer stopWaiting()
 	err = follow(ctx, e.clock, &e.pace, firstAtOnce, func(ctx context.Context, report func(drain.Progress)) error {
 		return retryDrain(ctx, e.clock, o, func(o drain.Options) error {
-			return e.drainer.Run(ctx, op.Node.Name, e.untilContested(o, &contested), report)
+			return e.drainer.Run(ctx, op.Node.Name, bounded(o), report)
 		})
 	}, func(p drain.Progress, _ bool) error {
 		latest = p
@@ -166,31 +167,35 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	return result{message: message + volumes}, nil
 }
 
-// untilContested are the options of a drain that ends at its own deadline or, when it has taken contestedDrain, as
+// untilContested returns what has a drain end at its own deadline or, when it has taken contestedDrain, as
 // soon as hosts of other pools wait for the slot of this one: then it sets contested. What needs no slot
-// has its own deadline only.
-func (e *execution) untilContested(o drain.Options, contested *bool) drain.Options {
-	if op := e.operation(); op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationRemove && op.Cause == "" {
+// has its own deadline only. What is returned reads nothing that changes while the drain runs, so that the goroutine of the drain may call it.
+func (e *execution) untilContested(contested *bool) func(drain.Options) drain.Options {
+	op := e.operation()
+	if op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationRemove && op.Cause == "" {
+		return func(o drain.Options) drain.Options { return o }
+	}
+	until := e.deadline(op.FindStep(e.current).StartedAt.Time, contestedDrain)
+	return func(o drain.Options) drain.Options {
+		own := o.Deadline
+		sooner := func(t time.Time) time.Time {
+			if !own.IsZero() && own.Before(t) {
+				return own
+			}
+			return t
+		}
+		o.Deadline = sooner(until)
+		o.Extend = func() time.Time {
+			now := e.clock.Now()
+			if own.IsZero() || now.Before(own) {
+				if *contested = e.Policy.Contested(e.key); *contested {
+					return now
+				}
+			}
+			return sooner(now.Add(contestedInterval))
+		}
 		return o
 	}
-	own := o.Deadline
-	sooner := func(t time.Time) time.Time {
-		if !own.IsZero() && own.Before(t) {
-			return own
-		}
-		return t
-	}
-	o.Deadline = sooner(e.deadline(e.operation().FindStep(e.current).StartedAt.Time, contestedDrain))
-	o.Extend = func() time.Time {
-		now := e.clock.Now()
-		if own.IsZero() || now.Before(own) {
-			if *contested = e.Policy.Contested(e.key); *contested {
-				return now
-			}
-		}
-		return sooner(now.Add(contestedInterval))
-	}
-	return o
 }
 
 // retryDrain drains again when the API server was in trouble, once also after the deadline: the

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
@@ -40,4 +43,25 @@ func TestDrainOfAnotherNode(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDrainAfterTrouble: a drain begins again after the API server was in trouble, also while its first report is written. Under the race
+// detector it reads nothing that the write changes.
+func TestDrainAfterTrouble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure()
+		f.host.impact = config.ImpactDrain
+		f.drain.err, f.drain.reports = apierrors.NewServiceUnavailable("etcd has no leader"), []drain.Progress{{Total: 1}, {Total: 1, Gone: 1}}
+		f.drain.meanwhile = func() {
+			f.drain.mu.Lock()
+			defer f.drain.mu.Unlock()
+			f.drain.err = nil // the next time
+		}
+		op := f.finish()
+		if op.Phase != v1alpha1.OperationSucceeded || f.drain.ran() != 2 || f.drain.options.Extend == nil {
+			t.Errorf("it is %s after %d drains, the last one with %+v: %s", op.Phase, f.drain.ran(), f.drain.options, op.Message)
+		}
+	})
 }
