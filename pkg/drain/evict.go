@@ -8,7 +8,6 @@ import (
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -28,7 +27,7 @@ func (d *Drainer) evict(ctx context.Context, p *tracked, terminating bool, o Opt
 		return answer{pod: p, stage: next}
 	}
 	blocked := &v1alpha1.BlockedPod{Namespace: p.namespace, Name: p.name, Message: message}
-	if apierrors.IsTooManyRequests(err) {
+	if len(budgetCauses(err)) > 0 { // else the API server, or something before it, asks for patience
 		blocked.Budget = d.budget(bounded, p, err)
 	}
 	return answer{pod: p, stage: next, blocked: blocked}

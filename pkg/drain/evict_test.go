@@ -100,6 +100,8 @@ func TestEvict(t *testing.T) {
 		{name: "dies not with its namespace", err: inDyingNamespace(), want: stageWaiting, wantBlocked: &v1alpha1.BlockedPod{Message: "its namespace is being deleted, but the pod is not yet"}},
 		{name: "a budget that is named", err: overBudget("b"), want: stageWaiting, wantBlocked: &v1alpha1.BlockedPod{Budget: "b", Message: "The disruption budget b needs 2 healthy pods and has 2 currently"}},
 		{name: "a budget that is not named", err: unnamed(), want: stageWaiting, wantBlocked: &v1alpha1.BlockedPod{Budget: "web-budget", Message: "no"}, lists: 1},
+		{name: "the server is busy", err: apierrors.NewTooManyRequests("the server has received too many requests", 1), want: stageWaiting, wantBlocked: &v1alpha1.BlockedPod{Message: "the server has received too many requests"}},
+		{name: "a webhook", err: deniedByWebhook(429, metav1.StatusReasonTooManyRequests), want: stageWaiting, wantBlocked: &v1alpha1.BlockedPod{Message: deniedByWebhook(429, "").Error()}},
 		{name: "no budget", err: apierrors.NewForbidden(podsResource, "web", errors.New("no")), want: stageRefused, wantBlocked: &v1alpha1.BlockedPod{Message: `pods "web" is forbidden: no`}},
 	}
 	for _, tt := range tests {

@@ -34,6 +34,9 @@ func judge(err error, terminating bool) (next stage, message string) {
 			return stageWaiting, causes[0].Message
 		}
 		return stageWaiting, words.Steady(err.Error())
+	case words.DeniedByWebhook(err.Error()):
+		// Operators of databases and of storage deny the eviction of their pods, and let them go when they have moved what these do.
+		return stageWaiting, words.Steady(err.Error())
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err):
 		return stageRefused, err.Error()
 	}

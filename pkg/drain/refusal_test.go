@@ -48,6 +48,13 @@ func unnamed() error {
 	return err
 }
 
+// deniedByWebhook is the answer of kube-apiserver if an admission webhook denies the eviction with this code and reason.
+func deniedByWebhook(code int32, reason metav1.StatusReason) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: `admission webhook "drain-cleaner.strimzi.io" denied the request: The pod will be rolled by the operator`,
+	}}
+}
+
 func TestJudge(t *testing.T) {
 	tests := []struct {
 		name        string
@@ -65,6 +72,9 @@ func TestJudge(t *testing.T) {
 		{name: "dying namespace", err: inDyingNamespace(), want: stageWaiting, wantMessage: "its namespace is being deleted, but the pod is not yet"},
 		{name: "dying with its namespace", err: inDyingNamespace(), terminating: true, want: stageLeaving},
 		{name: "not permitted", err: apierrors.NewForbidden(podsResource, "p", errors.New("no")), want: stageRefused, wantMessage: `pods "p" is forbidden: no`},
+		{name: "a webhook forbids it", err: deniedByWebhook(403, metav1.StatusReasonForbidden), want: stageWaiting, wantMessage: `admission webhook "drain-cleaner.strimzi.io" denied the request: The pod will be rolled by the operator`},
+		{name: "a webhook denies it without a code", err: deniedByWebhook(400, ""), want: stageWaiting, wantMessage: `admission webhook "drain-cleaner.strimzi.io" denied the request: The pod will be rolled by the operator`},
+		{name: "a policy denies it", err: apierrors.NewForbidden(podsResource, "p", errors.New("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: never")), want: stageRefused, wantMessage: `pods "p" is forbidden: ValidatingAdmissionPolicy 'a' with binding 'b' denied request: never`},
 		{name: "invalid", err: apierrors.NewInvalid(schema.GroupKind{Kind: "Eviction"}, "p", nil), want: stageRefused, wantMessage: `Eviction "p" is invalid`},
 		{name: "not understood", err: apierrors.NewBadRequest("what?"), want: stageRefused, wantMessage: "what?"},
 		{name: "no evictions there", err: apierrors.NewMethodNotSupported(podsResource, "create"), want: stageRefused, wantMessage: "create is not supported on resources of kind \"pods\""},

@@ -43,6 +43,12 @@ func FirstSentence(text string) string {
 	return strings.TrimSuffix(text, ".")
 }
 
+// DeniedByWebhook says whether an API server answers in these words that an admission webhook has denied the request, whatever code the answer
+// has. They are those of pkg/admission/plugin/webhook/errors of k8s.io/apiserver.
+func DeniedByWebhook(answer string) bool {
+	return strings.HasPrefix(answer, `admission webhook "`) && strings.Contains(answer, `" denied the request`)
+}
+
 // ourEnd matches our end of a connection in an error of package net.
 var ourEnd = regexp.MustCompile(`\[?[0-9A-Za-z:.%]+\]?:\d+->`)
 

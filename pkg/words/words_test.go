@@ -55,3 +55,18 @@ func TestOneLine(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestDeniedByWebhook(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false,
+		`admission webhook "w.example.com" denied the request: not now`:                                                        true,
+		`admission webhook "w.example.com" denied the request without explanation`:                                             true,
+		`Internal error occurred: failed calling webhook "w.example.com": no endpoints`:                                        false,
+		`pods "web" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: never`:                        false,
+		`pods "web" is forbidden: it says admission webhook "w.example.com" denied the request, and is no answer of a webhook`: false,
+	} {
+		if got := DeniedByWebhook(text); got != want {
+			t.Errorf("of %q it is %v", text, got)
+		}
+	}
+}

@@ -53,10 +53,9 @@ func surelyNotWritten(err error) bool {
 }
 
 // byWebhook says whether an API server answers in these words that it wrote nothing, whatever code it has: a webhook denied it, or could not be
-// asked. It asks webhooks before it writes. The words are those of pkg/util/webhook and pkg/admission/plugin/webhook/errors of k8s.io/apiserver.
+// asked. It asks webhooks before it writes. The words of the latter are those of pkg/util/webhook of k8s.io/apiserver.
 func byWebhook(answer string) bool {
-	return strings.HasPrefix(answer, `Internal error occurred: failed calling webhook "`) ||
-		strings.HasPrefix(answer, `admission webhook "`) && strings.Contains(answer, `" denied the request`)
+	return strings.HasPrefix(answer, `Internal error occurred: failed calling webhook "`) || words.DeniedByWebhook(answer)
 }
 
 // refuse notes that a grant could not be written, which would have recorded, or admitted, an operation.
