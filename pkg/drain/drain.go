@@ -36,6 +36,12 @@ const (
 	// many drains that wait so must not keep others from the API server.
 	slowRetryInterval = 30 * time.Second
 	retryOften        = 5 * time.Minute
+	// skipWaitForDead is for how long a pod is waited for whose kubelet is dead, and askDead how often it is asked whether it is.
+	skipWaitForDead = time.Minute
+	askDead         = time.Minute
+	// graceUnreachable is what a pod gets to end, in seconds, if its kubelet cannot be reached. With 0 the API server would forget the pod at once,
+	// and a StatefulSet make another one while this one may still run.
+	graceUnreachable int64 = 1
 	// parallel bounds how many pods of a Node are asked to leave at the same time.
 	parallel = 10
 	// nodeNameField selects the pods of a Node.
@@ -135,10 +141,14 @@ func (d *Drainer) sleep(ctx context.Context, long time.Duration) error {
 func (d *Drainer) selectPods(ctx context.Context, node string, o Options) ([]corev1.Pod, error) {
 	// The helper is told to allow everything: what is not allowed is found out below,
 	// all of it at once and in the words of our options.
+	skip := o.SkipWaitForDelete
+	if o.dead() {
+		skip = skipWaitForDead
+	}
 	helper := &kubectldrain.Helper{
 		Ctx: ctx, Client: lean{d.client}, Force: true, DeleteEmptyDirData: true, IgnoreAllDaemonSets: true,
 		PodSelector: o.PodSelector, ChunkSize: podsPage,
-		SkipWaitForDeleteTimeoutSeconds: int(o.SkipWaitForDelete / time.Second),
+		SkipWaitForDeleteTimeoutSeconds: int(skip / time.Second),
 		Out:                             io.Discard, ErrOut: io.Discard,
 	}
 	list, errs := helper.GetPodsForDeletion(node)
@@ -199,10 +209,11 @@ func (d *Drainer) follow(ctx context.Context, node string, t *tracker, report fu
 	}
 	answers := make(chan answer, parallel)
 	var reported *Progress
-	options := t.options // without a deadline that changes
 	for {
 		now := d.clock.Now()
 		t.observe(now, lookup)
+		options := t.options // without a deadline that changes
+		options.GracePeriodSeconds = t.grace()
 		for _, p := range t.due(now, parallel) {
 			terminating := p.deleted != nil
 			wg.Go(func() { answers <- d.evict(ctx, p, terminating, options) })

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -459,6 +460,74 @@ func TestRunAbandonsPodsOfADeadKubelet(t *testing.T) {
 	}
 	if got := f.last(); got.Abandoned != 1 || got.Left() != 0 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// A kubelet may die while its pods are waited for, and nothing happens to them when it does.
+func TestRunNoticesThatAKubeletDies(t *testing.T) {
+	deleted := metav1.NewTime(time.Now())
+	f := newFixture(t, newPod("dying", func(pod *corev1.Pod) {
+		pod.DeletionTimestamp, pod.Finalizers = &deleted, []string{"x/y"}
+	}))
+	f.clock.SetTime(time.Now()) // the filters of kubectl use the real one
+	var died atomic.Bool
+	wait := f.run(t.Context(), Options{Dead: died.Load})
+	eventually(t, "the pod to be seen", func() bool { return f.last().Terminating == 1 })
+	for range 5 { // it ends when it ends
+		eventually(t, "the drain to wait", f.clock.HasWaiters)
+		f.clock.Step(time.Hour)
+	}
+	if got := f.last(); got.Abandoned > 0 {
+		t.Fatalf("while its kubelet lives: %+v", got)
+	}
+	died.Store(true)
+	f.pace = askDead + time.Second
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.last(); got.Abandoned != 1 || got.Left() != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Where the cluster has lost the kubelet, nobody can end pods gracefully: they get a second, also those that are being deleted already, unless
+// somebody has said what they get. They get what they ask for as soon as it is back.
+func TestRunOnAnUnreachableNode(t *testing.T) {
+	for name, tt := range map[string]struct {
+		grace *int64
+		back  bool
+		want  []int64 // of the pod that is being deleted, and the other one; negative: what it asks for
+	}{
+		"unreachable":         {nil, false, []int64{1, 1}},
+		"somebody has said 7": {new(int64(7)), false, []int64{7, 7}},
+		"it is back":          {nil, true, []int64{-1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			deleted := metav1.NewTime(time.Now().Add(time.Hour))
+			f := newFixture(t, newPod("web"), newPod("dying", func(pod *corev1.Pod) {
+				pod.DeletionTimestamp, pod.Finalizers = &deleted, []string{"x/y"}
+			}))
+			f.clock.SetTime(time.Now()) // the filters of kubectl use the real one
+			f.lingers["dying"] = true
+			wait := f.run(t.Context(), Options{GracePeriodSeconds: tt.grace, Unreachable: func() bool { return !tt.back }})
+			eventually(t, "the pods to be asked", func() bool { return f.askedFor("dying")+f.askedFor("web") == len(tt.want) })
+			if err := f.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "shop", "dying"); err != nil {
+				t.Fatal(err)
+			}
+			if err := wait(); err != nil {
+				t.Fatal(err)
+			}
+			var got []int64
+			for _, o := range f.options {
+				if o.GracePeriodSeconds == nil {
+					o.GracePeriodSeconds = new(int64(-1))
+				}
+				got = append(got, *o.GracePeriodSeconds)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
 	}
 }
 

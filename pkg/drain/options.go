@@ -17,8 +17,12 @@ type Options struct {
 	// stay, and the error is [ErrNodeReplaced]. Empty: any Node of the name.
 	NodeUID types.UID
 	// GracePeriodSeconds replaces the terminationGracePeriodSeconds of the pods. 0 kills
-	// them at once. Nil: each pod gets what it asks for.
+	// them at once. Nil: each pod gets what it asks for, but see Unreachable.
 	GracePeriodSeconds *int64
+	// Unreachable says whether the cluster has lost the kubelet of the Node, so that nobody can end a pod gracefully: pods that are asked to
+	// leave meanwhile get one second, also those that are being deleted already, if GracePeriodSeconds is nil. They are waited for all the same.
+	// It is called as Dead is. Nil: it has not.
+	Unreachable func() bool
 	// Deadline is when to give up. The zero value: never.
 	Deadline time.Time
 	// Extend is asked at the deadline for another one, which ends the drain unless it is later. It is called
@@ -42,8 +46,20 @@ type Options struct {
 	// set them. Empty: nothing.
 	FieldPath string
 	// SkipWaitForDelete is for how long after the end of its grace period a pod that is
-	// being deleted is waited for. 0: until the deadline.
+	// being deleted is waited for. 0: until the deadline, but see Dead.
 	SkipWaitForDelete time.Duration
+	// Dead says whether the kubelet of the Node is dead, so that nobody says that a pod has ended: while it is, a pod that is being deleted is
+	// waited for a minute, from the end of its grace period or from when the kubelet was found dead, if SkipWaitForDelete is 0. It is called
+	// from the goroutine of Run, once a minute or more often, and must not take long. Nil: it is not.
+	Dead func() bool
+}
+
+// dead says whether pods are waited for as those of a dead kubelet are.
+func (o Options) dead() bool { return o.SkipWaitForDelete == 0 && o.Dead != nil && o.Dead() }
+
+// unreachable says whether pods end as those of a kubelet do that the cluster has lost.
+func (o Options) unreachable() bool {
+	return o.GracePeriodSeconds == nil && o.Unreachable != nil && o.Unreachable()
 }
 
 // Progress says how far a drain is. Total is the sum of Gone, Abandoned and Left.
@@ -52,7 +68,7 @@ type Progress struct {
 	Total int
 	// Gone is how many have left.
 	Gone int
-	// Abandoned is how many are not waited for any more, see [Options.SkipWaitForDelete].
+	// Abandoned is how many are not waited for any more, see [Options.SkipWaitForDelete] and [Options.Dead].
 	Abandoned int
 	// Terminating is how many of those that are left are being deleted.
 	Terminating int

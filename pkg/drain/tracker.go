@@ -57,6 +57,9 @@ type tracker struct {
 	// moved is when a pod was last let go, or refused for good. Zero: none was.
 	moved   time.Time
 	staying []string
+	// observed is when the pods were last observed. The kubelet was dead then since deadSince, zero if it was not, and unreachable or not.
+	observed, deadSince time.Time
+	unreachable         bool
 }
 
 // add has pods leave. now is when they may first be asked to.
@@ -72,6 +75,13 @@ func (t *tracker) add(pods []corev1.Pod, now time.Time) {
 
 // observe takes in what is on the Node now. lookup returns nil for a pod that is not.
 func (t *tracker) observe(now time.Time, lookup func(namespace, name string) *corev1.Pod) {
+	t.observed, t.unreachable = now, t.options.unreachable()
+	switch {
+	case !t.options.dead():
+		t.deadSince = time.Time{}
+	case t.deadSince.IsZero():
+		t.deadSince = now
+	}
 	for _, p := range t.pods {
 		if p.stage == stageGone || p.stage == stageAbandoned {
 			continue
@@ -87,14 +97,35 @@ func (t *tracker) observe(now time.Time, lookup func(namespace, name string) *co
 		if p.deleted == nil {
 			continue
 		}
-		if p.stage == stageWaiting && t.options.GracePeriodSeconds == nil {
+		if p.stage == stageWaiting && t.grace() == nil {
 			// Asking again would change nothing: it ends as fast as it may.
 			p.stage, p.blocked = stageLeaving, nil
 		}
-		if t.options.SkipWaitForDelete > 0 && now.Sub(p.deleted.Time) > t.options.SkipWaitForDelete && p.stage != stageAsking {
+		if until := t.until(p); !until.IsZero() && now.After(until) && p.stage != stageAsking {
 			p.stage, p.blocked = stageAbandoned, nil
 		}
 	}
+}
+
+// grace is what pods get to end that are asked to leave now, in seconds. Nil: what each of them asks for.
+func (t *tracker) grace() *int64 {
+	if t.unreachable {
+		return new(graceUnreachable)
+	}
+	return t.options.GracePeriodSeconds
+}
+
+// until is until when a pod is waited for that is being deleted, as things are now. Zero: until the deadline.
+func (t *tracker) until(p *tracked) time.Time {
+	switch {
+	case t.options.SkipWaitForDelete > 0:
+		return p.deleted.Add(t.options.SkipWaitForDelete)
+	case t.deadSince.IsZero():
+		return time.Time{}
+	case t.deadSince.After(p.deleted.Time): // a kubelet that is busy for a moment is no reason to give a pod up
+		return t.deadSince.Add(skipWaitForDead)
+	}
+	return p.deleted.Add(skipWaitForDead)
 }
 
 // due returns pods to be asked to leave now, as many as there is room for besides
@@ -153,9 +184,14 @@ func (t *tracker) next() time.Time {
 		case stageWaiting:
 			consider(p.next)
 		case stageLeaving:
-			if t.options.SkipWaitForDelete > 0 && p.deleted != nil {
+			if p.deleted == nil {
+				continue
+			}
+			if until := t.until(p); !until.IsZero() {
 				// Kubernetes counts whole seconds, and waits for more than so many.
-				consider(p.deleted.Add(t.options.SkipWaitForDelete + time.Second))
+				consider(until.Add(time.Second))
+			} else if t.options.SkipWaitForDelete == 0 && t.options.Dead != nil {
+				consider(t.observed.Add(askDead))
 			}
 		}
 	}

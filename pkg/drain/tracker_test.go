@@ -27,12 +27,16 @@ func deletedAt(at time.Time) podChange {
 // What is seen of a pod changes how far it is, unless its answer is still to come.
 func TestObserve(t *testing.T) {
 	skip := Options{SkipWaitForDelete: 30 * time.Second}
+	yes, no := func() bool { return true }, func() bool { return false }
+	dead := Options{Dead: yes, Unreachable: no}
 	blocked := &v1alpha1.BlockedPod{Name: "web"}
 	ago := func(d time.Duration) podChange { return deletedAt(testNow.Add(-d)) }
 	tests := []struct {
 		name    string
 		stage   stage
 		options Options
+		// deadFor is for how long its kubelet has been found dead. 0: it was not before.
+		deadFor time.Duration
 		pod     *corev1.Pod // nil: it is not there
 		want    stage
 		blocked bool // still
@@ -50,6 +54,13 @@ func TestObserve(t *testing.T) {
 		{name: "it takes as long as it may", stage: stageLeaving, options: skip, pod: newPod("web", ago(30*time.Second)), want: stageLeaving, blocked: true, deleted: true},
 		{name: "it takes too long", stage: stageLeaving, options: skip, pod: newPod("web", ago(31*time.Second)), want: stageAbandoned, deleted: true},
 		{name: "it takes too long while it is asked", stage: stageAsking, options: skip, pod: newPod("web", ago(time.Hour)), want: stageAsking, blocked: true, deleted: true},
+		{name: "its kubelet has just died", stage: stageLeaving, options: dead, pod: newPod("web", ago(time.Hour)), want: stageLeaving, blocked: true, deleted: true},
+		{name: "its kubelet is dead", stage: stageLeaving, options: dead, deadFor: 61 * time.Second, pod: newPod("web", ago(time.Hour)), want: stageAbandoned, deleted: true},
+		{name: "its kubelet is dead, and it may still end", stage: stageLeaving, options: dead, deadFor: time.Hour, pod: newPod("web", ago(time.Minute)), want: stageLeaving, blocked: true, deleted: true},
+		{name: "its kubelet was dead and is not any more", stage: stageLeaving, options: Options{Dead: no}, deadFor: time.Hour, pod: newPod("web", ago(time.Hour)), want: stageLeaving, blocked: true, deleted: true},
+		{name: "somebody has said how long a dead kubelet is waited for", stage: stageLeaving, options: Options{Dead: yes, SkipWaitForDelete: 2 * time.Hour}, deadFor: time.Hour, pod: newPod("web", ago(time.Hour)), want: stageLeaving, blocked: true, deleted: true},
+		{name: "it is deleted where nobody can end it gracefully", stage: stageWaiting, options: Options{Unreachable: yes}, pod: newPod("web", ago(0)), want: stageWaiting, blocked: true, deleted: true},
+		{name: "it is deleted where somebody can", stage: stageWaiting, options: Options{Unreachable: no}, pod: newPod("web", ago(0)), want: stageLeaving, deleted: true},
 		{name: "it was given up, and has gone", stage: stageAbandoned, want: stageAbandoned, blocked: true},
 		{name: "it had gone, and is there again", stage: stageGone, options: skip, pod: newPod("web", ago(time.Hour)), want: stageGone, blocked: true},
 	}
@@ -57,6 +68,9 @@ func TestObserve(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := &tracked{namespace: "shop", name: "web", uid: "uid-of-web", stage: tt.stage, blocked: blocked}
 			tr := &tracker{options: tt.options, pods: []*tracked{p}}
+			if tt.deadFor > 0 {
+				tr.deadSince = testNow.Add(-tt.deadFor)
+			}
 			tr.observe(testNow, func(string, string) *corev1.Pod { return tt.pod })
 			if p.stage != tt.want || (p.blocked != nil) != tt.blocked || (p.deleted != nil) != tt.deleted {
 				t.Errorf("it is %s, blocked %v, deleted %v; want %s", stageNames[p.stage], p.blocked, p.deleted, stageNames[tt.want])
@@ -149,11 +163,13 @@ func TestNext(t *testing.T) {
 		{name: "a pod that waits", pods: []*tracked{asking, {stage: stageWaiting, next: at(9 * time.Second)}, waiting, leaving}, want: at(5 * time.Second)},
 		{name: "the deadline", options: Options{Deadline: at(time.Second)}, pods: []*tracked{waiting}, want: at(time.Second)},
 		{name: "before the deadline", options: Options{Deadline: at(time.Minute)}, pods: []*tracked{waiting}, want: at(5 * time.Second)},
+		{name: "a pod whose kubelet may die", options: Options{Dead: func() bool { return false }}, pods: []*tracked{leaving}, want: at(askDead)},
+		{name: "a pod whose kubelet does not matter", options: Options{Dead: func() bool { return true }, SkipWaitForDelete: 30 * time.Second}, pods: []*tracked{leaving}, want: at(34 * time.Second)},
 		{name: "a pod that is given up", options: Options{SkipWaitForDelete: 30 * time.Second}, pods: []*tracked{leaving, evicted}, want: at(34 * time.Second)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			tr := &tracker{options: tt.options, pods: tt.pods}
+			tr := &tracker{options: tt.options, pods: tt.pods, observed: testNow}
 			if got := tr.next(); !got.Equal(tt.want) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}

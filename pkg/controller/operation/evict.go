@@ -13,14 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
-
-// skipWaitForDead is for how long after the end of its grace period a pod is waited for on a Node
-// whose kubelet is dead, unless somebody said otherwise: nobody will say that it has ended.
-const skipWaitForDead = time.Minute
 
 const (
 	// contestedDrain is how long a drain, or sending files before it, may take while hosts of other pools wait for its slot,
@@ -31,13 +29,14 @@ const (
 )
 
 // requestedOptions are those of a drain, or of a reboot, that somebody requested, and its
-// time-out. Zero: there is none.
-func requestedOptions(requested *v1alpha1.DrainOptions, dead bool) (drain.Options, time.Duration) {
+// time-out. Zero: there is none. dead is asked unless somebody has said for how long pods that are being deleted are waited for.
+func requestedOptions(requested *v1alpha1.DrainOptions, dead func() bool) (drain.Options, time.Duration) {
 	o := v1alpha1.DrainOptions{}
 	if requested != nil {
 		o = *requested
 	}
 	v1alpha1.SetDefaults_DrainOptions(&o)
+	skip, dead := skipWait(o.SkipWaitForDeleteTimeoutSeconds, dead)
 	return drain.Options{
 		GracePeriodSeconds: o.GracePeriodSeconds,
 		IgnoreDaemonSets:   *o.IgnoreDaemonSets,
@@ -45,37 +44,38 @@ func requestedOptions(requested *v1alpha1.DrainOptions, dead bool) (drain.Option
 		Force:              o.Force,
 		DisableEviction:    o.DisableEviction,
 		PodSelector:        o.PodSelector,
-		SkipWaitForDelete:  skipWait(o.SkipWaitForDeleteTimeoutSeconds, dead),
+		SkipWaitForDelete:  skip,
+		Dead:               dead,
 	}, time.Duration(*o.TimeoutSeconds) * time.Second
 }
 
 // poolOptions are those of an operation that changes or removes a host of a pool, and its
-// time-out. The pool is nil for a host without one.
-func poolOptions(pool *v1alpha1.WindowsNodePool, dead bool) (drain.Options, time.Duration) {
+// time-out. The pool is nil for a host without one. dead is that of requestedOptions.
+func poolOptions(pool *v1alpha1.WindowsNodePool, dead func() bool) (drain.Options, time.Duration) {
 	o, path := v1alpha1.PoolDrainOptions{}, ""
 	if pool != nil {
 		o, path = pool.Spec.UpdateStrategy.Drain, fmt.Sprintf("pool %s, spec.updateStrategy.drain.", pool.Name)
 	}
 	v1alpha1.SetDefaults_PoolDrainOptions(&o)
+	skip, dead := skipWait(o.SkipWaitForDeleteTimeoutSeconds, dead)
 	return drain.Options{
 		GracePeriodSeconds: o.GracePeriodSeconds,
 		IgnoreDaemonSets:   true,
 		DeleteEmptyDirData: *o.DeleteEmptyDirData,
 		Force:              *o.Force,
 		FieldPath:          path,
-		SkipWaitForDelete:  skipWait(o.SkipWaitForDeleteTimeoutSeconds, dead),
+		SkipWaitForDelete:  skip,
+		Dead:               dead,
 	}, time.Duration(*o.TimeoutSeconds) * time.Second
 }
 
-// skipWait is for how long pods that are being deleted are waited for.
-func skipWait(seconds *int32, dead bool) time.Duration {
-	switch {
-	case seconds != nil:
-		return time.Duration(*seconds) * time.Second
-	case dead:
-		return skipWaitForDead
+// skipWait is for how long pods that are being deleted are waited for, and what is asked whether their kubelet is dead. Nil: somebody has said how
+// long they are.
+func skipWait(seconds *int32, dead func() bool) (time.Duration, func() bool) {
+	if seconds == nil {
+		return 0, dead
 	}
-	return 0
+	return time.Duration(*seconds) * time.Second, nil
 }
 
 // isDead says whether nobody speaks for a Node, so that its pods cannot be seen to end.
@@ -85,25 +85,31 @@ func isDead(node *corev1.Node) bool {
 
 // unreachable says whether the cluster has lost the kubelet of a Node.
 func unreachable(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable })
+	return node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable })
 }
 
-// drainOptions are those of the operation, as things are now. The time counts from when the
+// nodeIs returns what asks the cache whether something is true of a Node, which is nil if it does not exist. Any goroutine may call it.
+func (e *execution) nodeIs(ctx context.Context, name string, is func(*corev1.Node) bool) func() bool {
+	return func() bool {
+		node, err := object.Get(ctx, e.client, client.ObjectKey{Name: name}, &corev1.Node{})
+		return err == nil && is(node)
+	}
+}
+
+// drainOptions are those of the operation. The time counts from when the
 // step began.
 func (e *execution) drainOptions(ctx context.Context) (drain.Options, error) {
 	op := e.operation()
-	node, err := e.readNode(ctx, op.Node.Name)
-	if err != nil {
-		return drain.Options{}, err
-	}
-	o, timeout := requestedOptions(op.Drain, isDead(node))
+	dead := e.nodeIs(ctx, op.Node.Name, isDead)
+	o, timeout := requestedOptions(op.Drain, dead)
 	if op.Type == v1alpha1.OperationReconfigure || op.Type == v1alpha1.OperationRemove || op.ByController() {
 		pool, err := e.pool(ctx)
 		if err != nil {
 			return drain.Options{}, fmt.Errorf("reading how Nodes of the pool are drained: %w", err)
 		}
-		o, timeout = poolOptions(pool, isDead(node))
+		o, timeout = poolOptions(pool, dead)
 	}
+	o.Unreachable = e.nodeIs(ctx, op.Node.Name, unreachable)
 	// Since the Node was cordoned, maybe by another process, another one may have got its name.
 	o.NodeUID = op.Node.UID
 	if timeout > 0 {

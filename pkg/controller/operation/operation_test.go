@@ -549,53 +549,55 @@ func TestOperationIsOver(t *testing.T) {
 }
 
 func TestDrainOptions(t *testing.T) {
-	requested := func(o *v1alpha1.DrainOptions) func(bool) (drain.Options, time.Duration) {
-		return func(dead bool) (drain.Options, time.Duration) { return requestedOptions(o, dead) }
+	type options func(dead func() bool) (drain.Options, time.Duration)
+	requested := func(o *v1alpha1.DrainOptions) options {
+		return func(dead func() bool) (drain.Options, time.Duration) { return requestedOptions(o, dead) }
 	}
-	ofPool := func(o v1alpha1.PoolDrainOptions) func(bool) (drain.Options, time.Duration) {
+	ofPool := func(o v1alpha1.PoolDrainOptions) options {
 		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: "gold"}, Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: v1alpha1.PoolUpdateStrategy{Drain: o}}}
-		return func(dead bool) (drain.Options, time.Duration) { return poolOptions(pool, dead) }
+		return func(dead func() bool) (drain.Options, time.Duration) { return poolOptions(pool, dead) }
 	}
-	noPool := func(dead bool) (drain.Options, time.Duration) { return poolOptions(nil, dead) }
+	noPool := func(dead func() bool) (drain.Options, time.Duration) { return poolOptions(nil, dead) }
 	const path = "pool gold, spec.updateStrategy.drain."
 	tests := []struct {
-		name        string
-		options     func(dead bool) (drain.Options, time.Duration)
-		dead        bool
-		want        drain.Options
+		name    string
+		options options
+		want    drain.Options
+		// asks: it is asked whether the kubelet is dead.
+		asks        bool
 		wantTimeout time.Duration
 	}{
-		{"requested, defaults", requested(nil), false, drain.Options{IgnoreDaemonSets: true}, 10 * time.Minute},
-		{"requested, of a dead kubelet", requested(nil), true, drain.Options{IgnoreDaemonSets: true, SkipWaitForDelete: time.Minute}, 10 * time.Minute},
+		{"requested, defaults", requested(nil), drain.Options{IgnoreDaemonSets: true}, true, 10 * time.Minute},
 		{
 			"requested, everything", requested(&v1alpha1.DrainOptions{
 				GracePeriodSeconds: new(int64(5)), TimeoutSeconds: new(int64(0)), IgnoreDaemonSets: new(false), DeleteEmptyDirData: true, Force: true,
 				DisableEviction: true, PodSelector: "a=b", SkipWaitForDeleteTimeoutSeconds: new(int32(7)),
-			}), true,
-			drain.Options{GracePeriodSeconds: new(int64(5)), DeleteEmptyDirData: true, Force: true, DisableEviction: true, PodSelector: "a=b", SkipWaitForDelete: 7 * time.Second}, 0,
+			}),
+			drain.Options{GracePeriodSeconds: new(int64(5)), DeleteEmptyDirData: true, Force: true, DisableEviction: true, PodSelector: "a=b", SkipWaitForDelete: 7 * time.Second}, false, 0,
 		},
-		{"requested, wait for pods of a dead kubelet", requested(&v1alpha1.DrainOptions{SkipWaitForDeleteTimeoutSeconds: new(int32(0))}), true, drain.Options{IgnoreDaemonSets: true}, 10 * time.Minute},
-		{"no pool", noPool, false, drain.Options{IgnoreDaemonSets: true, DeleteEmptyDirData: true, Force: true}, 10 * time.Minute},
-		{"a pool, defaults", ofPool(v1alpha1.PoolDrainOptions{}), false, drain.Options{IgnoreDaemonSets: true, DeleteEmptyDirData: true, Force: true, FieldPath: path}, 10 * time.Minute},
-		{"a pool, of a dead kubelet", ofPool(v1alpha1.PoolDrainOptions{}), true, drain.Options{IgnoreDaemonSets: true, DeleteEmptyDirData: true, Force: true, FieldPath: path, SkipWaitForDelete: time.Minute}, 10 * time.Minute},
+		{"requested, wait for pods of a dead kubelet", requested(&v1alpha1.DrainOptions{SkipWaitForDeleteTimeoutSeconds: new(int32(0))}), drain.Options{IgnoreDaemonSets: true}, false, 10 * time.Minute},
+		{"no pool", noPool, drain.Options{IgnoreDaemonSets: true, DeleteEmptyDirData: true, Force: true}, true, 10 * time.Minute},
+		{"a pool, defaults", ofPool(v1alpha1.PoolDrainOptions{}), drain.Options{IgnoreDaemonSets: true, DeleteEmptyDirData: true, Force: true, FieldPath: path}, true, 10 * time.Minute},
 		{
 			"a pool, everything", ofPool(v1alpha1.PoolDrainOptions{
 				GracePeriodSeconds: new(int64(5)), TimeoutSeconds: new(int64(30)), DeleteEmptyDirData: new(false), Force: new(false), SkipWaitForDeleteTimeoutSeconds: new(int32(0)),
-			}), true,
-			drain.Options{GracePeriodSeconds: new(int64(5)), IgnoreDaemonSets: true, FieldPath: path}, 30 * time.Second,
+			}),
+			drain.Options{GracePeriodSeconds: new(int64(5)), IgnoreDaemonSets: true, FieldPath: path}, false, 30 * time.Second,
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, timeout := tt.options(tt.dead)
-			if diff := cmp.Diff(tt.want, got); diff != "" || timeout != tt.wantTimeout {
-				t.Errorf("time-out %s, want %s (-want +got)\n%s", timeout, tt.wantTimeout, diff)
+			got, timeout := tt.options(func() bool { return true })
+			asks := got.Dead != nil && got.Dead()
+			got.Dead = nil
+			if diff := cmp.Diff(tt.want, got); diff != "" || asks != tt.asks || timeout != tt.wantTimeout {
+				t.Errorf("asks %v, time-out %s, want %v, %s (-want +got)\n%s", asks, timeout, tt.asks, tt.wantTimeout, diff)
 			}
 		})
 	}
 }
 
-// TestDrainOfADeadKubelet: a sick host can be drained, rebooted, corrected and removed.
+// TestDrainOfADeadKubelet: a sick host can be drained, rebooted, corrected and removed, also one whose kubelet dies only while it is drained.
 func TestDrainOfADeadKubelet(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -603,18 +605,18 @@ func TestDrainOfADeadKubelet(t *testing.T) {
 		operation v1alpha1.Operation
 		pool      *v1alpha1.PoolDrainOptions
 		dead      func(*corev1.Node)
-		want      time.Duration
+		want      string
 		wantForce bool
 	}{
-		{"a drain of a node that is well", drainOperation(), nil, nil, 0, false},
-		{"a drain", drainOperation(), nil, notReporting, time.Minute, false},
+		{"a drain of a node that is well", drainOperation(), nil, nil, "0s", false},
+		{"a drain", drainOperation(), nil, notReporting, "0s dead", false},
 		{"a drain of an unreachable node", drainOperation(), nil, func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}}
-		}, time.Minute, false},
-		{"a reboot", rebootOperation(v1alpha1.RebootGraceful), nil, notReporting, time.Minute, false},
-		{"a configuration", reconfigureOperation(), nil, notReporting, time.Minute, true},
-		{"a removal", removeOperation(), nil, notReporting, time.Minute, true},
-		{"a removal of a pool that disagrees", removeOperation(), &v1alpha1.PoolDrainOptions{Force: new(false), SkipWaitForDeleteTimeoutSeconds: new(int32(9))}, notReporting, 9 * time.Second, false},
+		}, "0s dead unreachable", false},
+		{"a reboot", rebootOperation(v1alpha1.RebootGraceful), nil, notReporting, "0s dead", false},
+		{"a configuration", reconfigureOperation(), nil, notReporting, "0s dead", true},
+		{"a removal", removeOperation(), nil, notReporting, "0s dead", true},
+		{"a removal of a pool that disagrees", removeOperation(), &v1alpha1.PoolDrainOptions{Force: new(false), SkipWaitForDeleteTimeoutSeconds: new(int32(9))}, notReporting, "9s", false},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			var others []client.Object
@@ -626,16 +628,25 @@ func TestDrainOfADeadKubelet(t *testing.T) {
 			f.configure()
 			f.host.impact = config.ImpactDrain
 			f.drain.err = &drain.TimeoutError{}
-			if tt.dead != nil {
-				node := f.node()
-				tt.dead(node)
-				f.updateNode(node)
+			got := ""
+			f.drain.meanwhile = func() {
+				if tt.dead != nil {
+					f.editNode(tt.dead)
+				}
+				o := f.drain.options
+				got = o.SkipWaitForDelete.String()
+				if o.Dead != nil && o.Dead() {
+					got += " dead"
+				}
+				if o.Unreachable() {
+					got += " unreachable"
+				}
 			}
 			if op := f.finish(); op.Phase != v1alpha1.OperationFailed || f.drain.runs != 1 {
 				t.Fatalf("it is %s, drained %d times: %s", op.Phase, f.drain.runs, op.Message)
 			}
-			if got := f.drain.options; got.SkipWaitForDelete != tt.want || got.Force != tt.wantForce || got.DeleteEmptyDirData != (tt.wantForce || tt.pool != nil) {
-				t.Errorf("got %+v", got)
+			if o := f.drain.options; got != tt.want || o.Force != tt.wantForce || o.DeleteEmptyDirData != (tt.wantForce || tt.pool != nil) {
+				t.Errorf("it waits %q with %+v", got, o)
 			}
 		})
 	}

@@ -79,7 +79,7 @@ func TestDrainThatIsRun(t *testing.T) {
 				t.Errorf("until %s, want %s", got.Deadline, want.Deadline)
 			}
 			want.NodeUID = "uid-of-node"
-			got.Deadline, want.Deadline, got.Extend = time.Time{}, time.Time{}, nil
+			got.Deadline, want.Deadline, got.Extend, got.Dead, got.Unreachable = time.Time{}, time.Time{}, nil, nil, nil
 			if fmt.Sprint(grace(got)) != fmt.Sprint(grace(want)) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
