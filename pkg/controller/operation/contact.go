@@ -21,7 +21,12 @@ func (e *execution) diagnose(err error) string {
 	if !ok {
 		stage = diagnose.StageFacts
 	}
-	d := diagnose.Diagnose(stage, err, e.instance)
+	return explain(stage, err, e.instance)
+}
+
+// explain is diagnose for a stage and an instance.
+func explain(stage diagnose.Stage, err error, instance *v1alpha1.WindowsInstance) string {
+	d := diagnose.Diagnose(stage, err, instance)
 	if d.Condition == v1alpha1.ConditionConfigured || d.Condition == v1alpha1.ConditionRemoved {
 		return d.Message // the reason says what failed, and that is known here
 	}

@@ -44,8 +44,7 @@ func (p *Preview) Impact(ctx context.Context, instance *v1alpha1.WindowsInstance
 	}
 	plan, err := p.Hosts.PlanConfiguration(ctx, instance, &built.Bundle)
 	if err != nil {
-		d := diagnose.Diagnose(diagnose.StageFacts, err, instance)
-		return "", "", fmt.Errorf("the host does not return a plan: %s: %s", d.Reason, d.Message)
+		return "", "", fmt.Errorf("the host does not return a plan: %s", explain(diagnose.StagePlan, err, instance))
 	}
 	admitted := admission{}
 	if restartsKubelet(plan) {
