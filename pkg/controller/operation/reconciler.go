@@ -43,8 +43,9 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 func newReconciler(c client.Client, live client.Reader, o Options) *Reconciler {
 	r := &Reconciler{
 		Options: o, client: c, live: live, clock: clock.RealClock{}, drainer: drain.New(o.Kube),
-		runner: newRunner(o.Concurrent), wake: make(chan event.GenericEvent),
+		wake: make(chan event.GenericEvent),
 	}
+	r.runner = newRunner(o.Concurrent, r.clock)
 	r.metrics = newMetrics(o.Registerer, r.runner)
 	r.runner.execute, r.runner.ready = r.execute, o.Ready
 	r.runner.notify = func(ctx context.Context, key types.NamespacedName) { watch.Wake(ctx, r.wake, key) }

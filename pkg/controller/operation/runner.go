@@ -25,6 +25,7 @@ const (
 // at the same time. It is a runnable of the manager, as its pool is.
 type runner struct {
 	*workpool.Pool
+	clock clock.Clock
 
 	// execute runs an operation and returns when there is nothing left to do, or
 	// ctx has ended. canceled is closed when somebody asks for the end of the operation.
@@ -53,8 +54,9 @@ type task struct {
 	again time.Duration
 }
 
-func newRunner(workers int) *runner {
+func newRunner(workers int, c clock.Clock) *runner {
 	return &runner{
+		clock: c,
 		Pool:  workpool.New(map[workpool.Lane]workpool.Limits{laneLimited: {Workers: workers}, laneShort: {}}),
 		tasks: map[types.NamespacedName]*task{}, ended: map[types.NamespacedName]string{},
 	}
@@ -115,7 +117,7 @@ func (r *runner) work(key types.NamespacedName, lane workpool.Lane, t *task) wor
 			again := t.again
 			r.mu.Unlock()
 			if again > 0 {
-				sleepUnless(ctx, clock.RealClock{}, again, nil)
+				sleepUnless(ctx, r.clock, again, nil)
 			}
 			if ctx.Err() == nil {
 				r.notify(ctx, key) // also for one that was dropped, whose own context is over

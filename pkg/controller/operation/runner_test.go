@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 )
 
 func receive[T any](t *testing.T, from <-chan T, what string) T {
@@ -28,7 +29,7 @@ func receive[T any](t *testing.T, from <-chan T, what string) T {
 func TestRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := func(i int) types.NamespacedName { return types.NamespacedName{Namespace: "n", Name: fmt.Sprint(i)} }
-		r := newRunner(2)
+		r := newRunner(2, clock.RealClock{})
 		began, ended := make(chan string, 10), make(chan string, 10)
 		release := make(chan struct{})
 		r.execute = func(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}, _ func()) time.Duration {
@@ -87,7 +88,7 @@ func TestRunner(t *testing.T) {
 func TestRunnerYields(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(1)
+		r := newRunner(1, clock.RealClock{})
 		started, yielded := make(chan string), make(chan struct{})
 		yields := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{}), "c": make(chan struct{})}
 		release := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{}), "c": make(chan struct{})}

@@ -58,10 +58,10 @@ type answer struct {
 	failing time.Time
 }
 
-func newAsker(impact ImpactFunc) *asker {
+func newAsker(impact ImpactFunc, c clock.PassiveClock) *asker {
 	return &asker{
 		Pool:   workpool.New(map[workpool.Lane]workpool.Limits{laneAsk: {Workers: maxAsked}}),
-		impact: impact, clock: clock.RealClock{}, notify: func(context.Context) {}, answers: map[types.NamespacedName]answer{},
+		impact: impact, clock: c, notify: func(context.Context) {}, answers: map[types.NamespacedName]answer{},
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -32,7 +34,7 @@ func TestAskSlowHosts(t *testing.T) {
 					case <-ctx.Done():
 						return "", "", ctx.Err()
 					}
-				})
+				}, clock.RealClock{})
 				answered := make(chan struct{})
 				a.notify = func(context.Context) { close(answered) }
 				ctx, cancel := context.WithCancel(t.Context())

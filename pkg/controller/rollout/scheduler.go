@@ -87,11 +87,13 @@ var _ reconcile.Reconciler = (*Scheduler)(nil)
 
 // NewScheduler returns one that is not part of a manager yet; see [SetupWithManager].
 func NewScheduler(c client.Client, o Options) *Scheduler {
-	return &Scheduler{
-		options: o, client: c, clock: clock.RealClock{}, asker: newAsker(o.Impact), notifyPool: func(context.Context, types.NamespacedName) {},
+	s := &Scheduler{
+		options: o, client: c, clock: clock.RealClock{}, notifyPool: func(context.Context, types.NamespacedName) {},
 		notifyInstance: func(context.Context, types.NamespacedName) {}, blockedByChanged: make(chan event.GenericEvent),
 		written: map[types.NamespacedName]grantWritten{}, refused: map[types.NamespacedName]unwritable{}, blocked: map[poolKey]holdup{},
 	}
+	s.asker = newAsker(o.Impact, s.clock)
+	return s
 }
 
 // WaitsFor says what the host of an instance waits for whose operation may not go on. Empty: that is not known
