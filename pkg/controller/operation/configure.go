@@ -224,9 +224,12 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 	if err := e.orphaned(ctx); err != nil {
 		return "", err
 	}
-	done, err := e.deleteNode(ctx)
-	if err != nil {
+	done, kept, err := e.deleteOwnNode(ctx)
+	switch {
+	case err != nil:
 		return "", err
+	case kept: // the kubelet would take it for its own, which vanishes later
+		return "", fmt.Errorf("the host was reinstalled, and cannot join before its former Node is gone: %s", done.message)
 	}
 	if err := e.update(ctx, func(op *v1alpha1.Operation) { op.Node = nil }); err != nil {
 		return "", err

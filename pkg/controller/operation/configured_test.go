@@ -404,6 +404,14 @@ func (f *fixture) refuseOtherUIDs() {
 	})
 }
 
+// keepNode has finalizers keep the Node when it is deleted, which those of the fake cluster do not.
+func (f *fixture) keepNode(finalizers ...string) {
+	f.kube.PrependReactor("delete", "nodes", func(clienttesting.Action) (bool, kruntime.Object, error) {
+		f.editNode(func(n *corev1.Node) { n.DeletionTimestamp, n.Finalizers = new(metav1.Now()), finalizers })
+		return true, nil, nil
+	})
+}
+
 // isBeingDeleted has the instance deleted, which its finalizer holds.
 func isBeingDeleted(i *v1alpha1.WindowsInstance) {
 	i.Finalizers = []string{"windows.openshift.io/host"}

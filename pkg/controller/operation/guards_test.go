@@ -262,6 +262,22 @@ func TestDropNodeKeepsToItsNode(t *testing.T) {
 	})
 }
 
+// TestDropNodeIsKept: a host that was reinstalled does not get its former Node back, which a finalizer keeps.
+func TestDropNodeIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure()
+		f.host.is, f.host.recorded, f.host.services = "", "", nil
+		f.kubeletIsGone()
+		f.keepNode("example.com/a")
+		op := f.finish()
+		if op.Phase != v1alpha1.OperationFailed || op.Node == nil || len(f.host.applies) > 0 || !strings.Contains(op.Message, "Node win-1 is being deleted. Its finalizers keep it: example.com/a") {
+			t.Errorf("it is %s, applied %q: %s", op.Phase, f.host.applies, op.Message)
+		}
+	})
+}
+
 // TestDeletionNamesItsNode: another Node of the name, which comes between, is not deleted.
 func TestDeletionNamesItsNode(t *testing.T) {
 	t.Parallel()

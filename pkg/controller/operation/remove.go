@@ -157,18 +157,24 @@ const registrationPatience = time.Minute
 
 // deleteNode deletes the Node of the host, and no other one that has its name by now. A
 // host that was about to join may have become one after the removal began, and a kubelet that started
-// again before it was removed may have registered its Node again.
+// again before it was removed may have registered its Node again. A Node that finalizers keep does not keep the removal from its end.
 func (e *execution) deleteNode(ctx context.Context) (result, error) {
+	done, _, err := e.deleteOwnNode(ctx)
+	return done, err
+}
+
+// deleteOwnNode is deleteNode, which also says whether the Node is still there as its finalizers keep it.
+func (e *execution) deleteOwnNode(ctx context.Context) (done result, kept bool, err error) {
 	if err := e.ensureWanted(ctx); err != nil {
-		return result{}, err
+		return result{}, false, err
 	}
 	node := e.nodeToDelete()
 	if node == nil {
-		return noNode, nil
+		return noNode, false, nil
 	}
 	another := false // Node has the name now
 	until := e.clock.Now().Add(registrationPatience)
-	err := e.waitUntil(ctx, until, fmt.Sprintf("Waiting until it is known whose Node %s is now.", node.Name), func(ctx context.Context) (lacks string, err error) {
+	err = e.waitUntil(ctx, until, fmt.Sprintf("Waiting until it is known whose Node %s is now.", node.Name), func(ctx context.Context) (lacks string, err error) {
 		if known := e.nodeToDelete(); known != nil {
 			node = known
 		}
@@ -186,13 +192,39 @@ func (e *execution) deleteNode(ctx context.Context) (result, error) {
 	})
 	switch {
 	case apierrors.IsNotFound(err):
-		return result{skipped: true, message: fmt.Sprintf("Node %s was already deleted.", node.Name)}, nil
+		return result{skipped: true, message: fmt.Sprintf("Node %s was already deleted.", node.Name)}, false, nil
 	case another && ctx.Err() == nil && !errors.Is(err, errOver):
-		return result{skipped: true, message: fmt.Sprintf("Node %s was already deleted. Another Node now has this name; it is kept.", node.Name)}, nil
+		return result{skipped: true, message: fmt.Sprintf("Node %s was already deleted. Another Node now has this name; it is kept.", node.Name)}, false, nil
 	case err != nil:
-		return result{}, fmt.Errorf("deleting Node %s: %w", node.Name, err)
+		return result{}, false, fmt.Errorf("deleting Node %s: %w", node.Name, err)
 	}
-	return result{message: fmt.Sprintf("Node %s is deleted.", node.Name)}, nil
+	keptBy, err := e.awaitDeletion(ctx, node)
+	switch {
+	case err != nil:
+		return result{}, false, fmt.Errorf("finding out whether Node %s is deleted: %w", node.Name, err)
+	case keptBy != "":
+		return result{message: fmt.Sprintf("Node %s is being deleted. %s.", node.Name, keptBy)}, true, nil
+	}
+	return result{message: fmt.Sprintf("Node %s is deleted.", node.Name)}, false, nil
+}
+
+// awaitDeletion waits for registrationPatience for a Node that was deleted to be gone, and says what keeps it after that. Empty: it is gone.
+func (e *execution) awaitDeletion(ctx context.Context, node *v1alpha1.NodeReference) (keptBy string, err error) {
+	err = e.waitUntil(ctx, e.clock.Now().Add(registrationPatience), fmt.Sprintf("Waiting for Node %s to be gone.", node.Name), func(ctx context.Context) (lacks string, err error) {
+		keptBy = ""
+		is, err := e.readNode(ctx, node.Name)
+		if err != nil || is == nil || is.UID != node.UID {
+			return "", err
+		}
+		if keptBy = "It is still there"; len(is.Finalizers) > 0 {
+			keptBy = "Its finalizers keep it: " + words.Enumerate(is.Finalizers, maxNamed)
+		}
+		return keptBy, nil
+	})
+	if keptBy != "" && ctx.Err() == nil {
+		return keptBy, nil
+	}
+	return "", err
 }
 
 // nodeToDelete names the Node that is deleted. With a host that is removed that is the one which it has by now, if that is recorded, under the name

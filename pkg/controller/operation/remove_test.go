@@ -56,8 +56,9 @@ func TestRemove(t *testing.T) {
 		want        v1alpha1.OperationPhase
 		wantSteps   string
 		wantMessage []string
-		// wantStep is part of the message of the step Cleanup.
+		// wantStep is part of the message of the step Cleanup, wantDeleted of the step DeleteNode.
 		wantStep     string
+		wantDeleted  string
 		wantRestarts int
 		// wantNode is the UID of the Node that is there in the end. Empty: there is none.
 		wantNode types.UID
@@ -156,6 +157,26 @@ func TestRemove(t *testing.T) {
 			wantSteps: "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
 		},
 		{
+			name: "finalizers keep the Node", set: func(f *fixture) { f.keepNode("example.com/a", "example.com/b") }, want: succeeded, wantNode: "uid-of-node",
+			wantSteps:   "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+			wantDeleted: "Node win-1 is being deleted. Its finalizers keep it: example.com/a, example.com/b.",
+		},
+		{
+			name: "a finalizer keeps the Node for a moment", set: func(f *fixture) {
+				f.keepNode("example.com/a")
+				f.kube.PrependReactor("delete", "nodes", func(clienttesting.Action) (bool, kruntime.Object, error) {
+					time.AfterFunc(20*time.Second, func() {
+						if err := f.nodes.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", testNode); err != nil {
+							f.t.Error(err)
+						}
+					})
+					return false, nil, nil
+				})
+			}, want: succeeded,
+			wantSteps:   "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+			wantDeleted: "Node win-1 is deleted.",
+		},
+		{
 			name: "the Node has been deleted", set: func(f *fixture) {
 				node := f.node()
 				node.UID = "another"
@@ -247,8 +268,10 @@ func TestRemove(t *testing.T) {
 				}
 			}
 			for _, s := range op.Steps {
-				if s.Name == v1alpha1.StepCleanup && !strings.Contains(s.Message, tt.wantStep) {
-					t.Errorf("%q is missing in %q", tt.wantStep, s.Message)
+				for name, want := range map[string]string{v1alpha1.StepCleanup: tt.wantStep, v1alpha1.StepDeleteNode: tt.wantDeleted} {
+					if s.Name == name && !strings.Contains(s.Message, want) {
+						t.Errorf("%q is missing in %q", want, s.Message)
+					}
 				}
 			}
 			var got types.UID
