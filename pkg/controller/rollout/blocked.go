@@ -24,7 +24,7 @@ func (p *pass) blockedBy(c candidate) reason {
 	}
 	switch slotOf(c.impact) {
 	case slotDisruption:
-		if away := p.awayBeside(c.host); !c.byPerson && !c.outOfService() && (c.node || !c.leaving) && len(away) >= p.policy(c.pool).maxUnavailable {
+		if away := p.awayBeside(c.host); !c.byPerson && (!c.outOfService() || c.servesPods()) && (c.node || !c.leaving) && len(away) >= p.policy(c.pool).maxUnavailable {
 			return reason{kind: waitsForPool, most: p.policy(c.pool).maxUnavailable, hosts: away, removal: c.removes}
 		}
 		if c.toPrepare() {
@@ -78,15 +78,16 @@ func (p *pass) blockedByUpdate(c candidate) reason {
 const updateRetried = "The update is tried again"
 
 // awayBeside are the hosts of the pool of h that are out of service and that h may have to wait for. A broken host that takes pods, because
-// somebody has uncordoned its Node, does not wait for others like it, which would wait for it as well.
+// somebody has uncordoned its Node, does not wait for others like it, which would wait for it as well. Nor does one that somebody has cordoned, and
+// that serves pods.
 func (p *pass) awayBeside(h *host) []*host {
-	away := p.unavailable[h.pool]
-	if h.broken == nil {
+	away, serves := p.unavailable[h.pool], h.servesPods()
+	if h.broken == nil && !serves {
 		return away
 	}
 	var out []*host
 	for _, o := range away {
-		if o != h && o.outOfService() {
+		if o != h && o.outOfService() && !(serves && o.servesPods()) {
 			out = append(out, o)
 		}
 	}

@@ -190,7 +190,14 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 	if all > c.disruptions {
 		c.t.Fatalf("%s is the host number %d that is out of service for us, of %d: %+v", m.key, all, c.disruptions, op)
 	}
-	if !byPerson && !m.outOfService() && away >= b.maxUnavailable {
+	serves := c.cached == nil && m.serves()
+	if serves { // as others do that somebody has cordoned as well
+		away = 0
+		for _, o := range m.in.members {
+			away += number(o != m && o.counted.away && !o.serves())
+		}
+	}
+	if !byPerson && (!m.outOfService() || serves) && away >= b.maxUnavailable {
 		c.t.Fatalf("%s is drained while %d of its pool are out of service already, of %d: %+v", m.key, away, b.maxUnavailable, op)
 	}
 }

@@ -372,6 +372,12 @@ func (m *member) outOfService() bool {
 	return !m.ready() || m.node.Spec.Unschedulable || m.disturbed() || m.instance.Status.Operation.Active() && m.instance.Status.Operation.Type == v1alpha1.OperationRemove && m.instance.Status.Operation.AdmittedImpact != ""
 }
 
+// serves says whether the Node of a member is out of service only because somebody has cordoned it, so that its pods go on.
+func (m *member) serves() bool {
+	return m.instance != nil && m.ready() && meta.IsStatusConditionTrue(m.instance.Status.Conditions, v1alpha1.ConditionNodeReady) && m.node.Spec.Unschedulable && !m.marked() && !m.broke && !m.disturbed() && !m.counted.disturbed &&
+		(!m.instance.Status.Operation.Active() || m.instance.Status.Operation.Type != v1alpha1.OperationRemove)
+}
+
 // disturbed says whether its operation may drain it, and has not given it back.
 func (m *member) disturbed() bool {
 	op := m.instance.Status.Operation

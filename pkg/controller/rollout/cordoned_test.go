@@ -123,12 +123,35 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestObserveInterrupted: the mark on its Node says that a configuration of the host was not completed, whoever recorded or canceled that.
+// TestObserveInterrupted: the mark on its Node says that a configuration of the host was not completed, whoever recorded or canceled that, and
+// whether something of ours has left it cordoned, or somebody wants it to be.
 func TestObserveInterrupted(t *testing.T) {
-	for by, want := range map[string]bool{"op-1 Reconfigure (asked for by alice)": true, byController: false, "op-1 (asked for by alice)": false, "": false} {
-		h := newHost(works())
-		if h.observe(cordonedNode(by)); h.interrupted != want || !h.cordoned {
-			t.Errorf("%q: interrupted %t", by, h.interrupted)
+	const drained = "op-1 (asked for by alice)"
+	leaves := func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = new(metav1.NewTime(testNow)) }
+	for _, tt := range []struct {
+		by                    string
+		edit                  func(*v1alpha1.WindowsInstance)
+		interrupted, byOthers bool
+	}{
+		{"op-1 Reconfigure (asked for by alice)", nil, true, false},
+		{byController, nil, false, false},
+		{"op-1 Reboot (asked for by alice)", nil, false, false},
+		{drained, nil, false, true},
+		{drained + " instead of " + byController, nil, false, true},
+		{"", nil, false, true},
+		{drained, leaves, false, false}, // it is the mark of its removal
+		{"", leaves, false, true},
+	} {
+		i := works()
+		if tt.edit != nil {
+			tt.edit(i)
+		}
+		h := newHost(i)
+		if h.observe(cordonedNode(tt.by)); h.interrupted != tt.interrupted || h.cordonedByOthers != tt.byOthers || !h.cordoned {
+			t.Errorf("%q: interrupted %t, by others %t", tt.by, h.interrupted, h.cordonedByOthers)
+		}
+		if h.observe(newNode("a", "", corev1.ConditionTrue)); h.interrupted || h.cordonedByOthers || h.cordoned {
+			t.Errorf("%q: it is still cordoned", tt.by)
 		}
 	}
 }

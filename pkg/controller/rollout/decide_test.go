@@ -60,6 +60,9 @@ func wentDown(ago time.Duration) func(*host) {
 // interrupted has the Node of a host be cordoned since a configuration that was not completed.
 func interrupted(h *host) { h.cordoned, h.interrupted = true, true }
 
+// cordonedByHand has somebody cordon the Node of a host, and nobody drain it.
+func cordonedByHand(h *host) { h.cordoned, h.cordonedByOthers = true, true }
+
 // operationWaits has the operation of a host wait, and not its update.
 func operationWaits(h *host) { h.update, h.waits, h.impact = false, h.impact, "" }
 
@@ -134,6 +137,14 @@ func TestDecide(t *testing.T) {
 		{name: "and is itself updated", hosts: []host{outdated("a", drains), outdated("b", drains, isDown)}, start: "b"},
 		{name: "a Node that is cordoned counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.cordoned = true })}, waits: map[string]string{"a": "b of pool p is out of service (its Node is cordoned)"}},
 		{name: "and is itself updated when it is cordoned", hosts: []host{outdated("a", drains), outdated("b", drains, func(h *host) { h.cordoned = true })}, start: "b"},
+		{name: "but not beside one that is down", hosts: []host{outdated("a", drains, cordonedByHand), outdated("b", "", isUpToDate, isDown)}, waits: map[string]string{"a": "b of pool p is out of service (its Node is not ready)"}},
+		{name: "unless it is down itself", hosts: []host{outdated("a", drains, cordonedByHand, isDown), outdated("b", "", isUpToDate, isDown)}, start: "a"},
+		{name: "or broken", hosts: []host{outdated("a", drains, cordonedByHand, breaks), outdated("b", "", isUpToDate, isDown)}, start: "a"},
+		{name: "those that are cordoned serve pods, and are drained one after the other", most: 5, hosts: []host{outdated("a", drains, cordonedByHand), outdated("b", drains, cordonedByHand), outdated("c", drains, cordonedByHand), outdated("d", drains)}, start: "a", waits: map[string]string{
+			"b": "a of pool p is out of service (it is being changed); at most 1", "c": "a of pool p is out of service (it is being changed); at most 1", "d": "3 hosts of pool p are out of service (a, b, c); at most 1",
+		}},
+		{name: "also when they are removed", most: 5, hosts: []host{toRemove("a", cordonedByHand), toRemove("b", cordonedByHand)}, admit: "a", waits: map[string]string{"b": "a of pool p is out of service (it is being removed)"}},
+		{name: "those that we have left cordoned are not held up", most: 5, hosts: []host{outdated("a", drains, interrupted), outdated("b", drains, interrupted)}, start: "a b"},
 		{name: "a host whose Node is gone counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.node, h.lost = false, true })}, waits: map[string]string{"a": "b of pool p is out of service (its Node is gone)"}},
 		{name: "one thing at a time", hosts: []host{outdated("a", none, func(h *host) { h.cordoned, h.uncordon = true, true })}, start: "a"},
 		{name: "a broken host that somebody has uncordoned waits for those that are away", hosts: []host{outdated("a", drains, breaks), outdated("b", "", isUpToDate, isDown)}, waits: map[string]string{"a": "b of pool p is out of service (its Node is not ready)"}},

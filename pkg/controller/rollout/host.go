@@ -44,6 +44,8 @@ type host struct {
 	node, ready bool
 	// cordoned: its Node takes no new pods, whoever wants that. lost: it was a Node, and is none.
 	cordoned, lost bool
+	// cordonedByOthers: it takes none because somebody wants that, and not since something of ours that was not completed. It may serve pods.
+	cordonedByOthers bool
 	// interrupted: its Node is cordoned since a configuration that was not completed, for example because somebody has canceled it.
 	interrupted bool
 	// downSince is since when its Node is not ready, while that is known. Zero: it is ready, or gone. justWentDown: not for long enough to
@@ -288,6 +290,11 @@ func (h *host) corrects() bool { return h.rollsBack || h.broken != nil && !h.jus
 // that begins. One that somebody has cordoned takes no pods of others either, as for the Machine Config Operator.
 func (h *host) outOfService() bool {
 	return h.lost || h.node && (!h.ready || h.cordoned || h.busy || h.holds == slotDisruption)
+}
+
+// servesPods says whether a Node counts as out of service only because somebody has cordoned it, which leaves its pods where they are.
+func (h *host) servesPods() bool {
+	return h.node && h.ready && h.cordonedByOthers && h.broken == nil && !h.busy && h.holds != slotDisruption
 }
 
 // grant adds what was granted to a host and is not in the cache yet.

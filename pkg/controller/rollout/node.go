@@ -55,8 +55,18 @@ func (h *host) observe(node *corev1.Node) {
 			}
 		}
 		h.cordoned, h.ready = node.Spec.Unschedulable, h.ready && nodeReady(node)
+		h.cordonedByOthers = h.cordoned && !h.cordonedByUs(node)
 		h.interrupted = drain.MarkedFor(node, string(v1alpha1.OperationReconfigure)) != ""
 	}
+}
+
+// cordonedByUs says whether the cordon of a Node is that of an update or a restart, or of a removal that is still wanted. That of a drain is not: a
+// person wants the Node to stay so.
+func (h *host) cordonedByUs(node *corev1.Node) bool {
+	if h.leaving {
+		return node.Annotations[v1alpha1.CordonedByAnnotation] != ""
+	}
+	return drain.MarkedFor(node, string(v1alpha1.OperationReconfigure)) != "" || drain.MarkedFor(node, string(v1alpha1.OperationReboot)) != ""
 }
 
 // nodeReady says whether a Node is ready.

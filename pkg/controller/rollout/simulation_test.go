@@ -95,6 +95,7 @@ func simulate(t *rapid.T) {
 		"somebody cordons a Node or uncordons it": func(t *rapid.T) {
 			h := s.any(t)
 			h.cordoned = !h.cordoned
+			h.cordonedByOthers = h.cordoned
 		},
 		"a Node is deleted or made again": func(t *rapid.T) {
 			if h := s.any(t); !h.leaving {
@@ -107,7 +108,7 @@ func simulate(t *rapid.T) {
 		"a failed restart has left a Node cordoned": func(t *rapid.T) {
 			h := s.any(t)
 			if _, runs := s.ends[h.key]; h.ready && h.node && !runs {
-				h.cordoned, h.uncordon = true, true
+				h.cordoned, h.uncordon, h.cordonedByOthers = true, true, false
 				h.uncordonDue = s.state.now.Add(time.Duration(rapid.IntRange(0, 600).Draw(t, "seconds")) * time.Second)
 			}
 		},
@@ -306,7 +307,7 @@ func (s *simulated) finish() {
 			continue
 		}
 		if h.uncordon && h.repairs && h.holds == slotNone {
-			h.repairs, h.uncordon, h.cordoned = false, false, false
+			h.repairs, h.uncordon, h.cordoned, h.cordonedByOthers = false, false, false, false
 			h.update = !h.updated
 			continue
 		}
@@ -335,6 +336,7 @@ func (s *simulated) finish() {
 // finishRemoval ends the removal of a host: it is gone, or it is tried again and its Node stays cordoned.
 func (s *simulated) finishRemoval(h *host) {
 	h.holds, h.busy, h.removes = slotNone, false, false
+	h.cordonedByOthers = false
 	if h.cordoned = !s.well && rapid.IntRange(0, 4).Draw(s.t, "outcome") == 0; !h.cordoned {
 		*h = host{key: h.key, pool: h.pool, leaving: true, updated: true}
 		s.down.Delete(h.key)
@@ -433,9 +435,17 @@ func (s *simulated) pass() decision {
 }
 
 // away says whether a host counts as out of service, by what has happened to it and what is documented of maxUnavailable.
-func (s *simulated) away(h *host) bool {
+func (s *simulated) away(h *host) bool { return s.takesNoPods(h) || h.node && h.broken != nil }
+
+func (s *simulated) takesNoPods(h *host) bool {
 	_, runs := s.ends[h.key]
-	return h.lost || h.node && (s.down.Has(h.key) || h.cordoned || h.broken != nil || runs && (h.removes || h.holds == slotDisruption))
+	return h.lost || h.node && (s.down.Has(h.key) || h.cordoned || runs && (h.removes || h.holds == slotDisruption))
+}
+
+// serves says whether a host is away only because somebody has cordoned its Node, so that its pods go on.
+func (s *simulated) serves(h *host) bool {
+	_, runs := s.ends[h.key]
+	return h.node && h.cordoned && h.cordonedByOthers && !s.down.Has(h.key) && h.broken == nil && !(runs && (h.removes || h.holds == slotDisruption))
 }
 
 // allowed fails the test if a host must not be disturbed. Those that were granted before it count.
@@ -448,6 +458,8 @@ func (s *simulated) allowed(h *host, g grant) {
 	if h.removes && h.confirmed != (g.impact == v1alpha1.ImpactNone) {
 		s.t.Fatalf("%s is removed as %+v, confirmed: %v", h.key, g, h.confirmed)
 	}
+	// Hosts that somebody has only cordoned wait for others that are away, and not for each other.
+	away, serves, beside := s.away(h), s.serves(h), 0
 	unavailable, broken, updated, unready, lack, preparing, inNamespace := 0, 0, 0, 0, 0, 0, 0
 	for i := range s.state.hosts {
 		o := &s.state.hosts[i]
@@ -462,6 +474,7 @@ func (s *simulated) allowed(h *host, g grant) {
 		}
 		if s.away(o) {
 			unavailable++
+			beside += number(o != h && s.takesNoPods(o) && !s.serves(o))
 		}
 		if o.broken != nil && (!h.undoes || !o.keepsRevision) { // those that cannot go back with it are what it is undone for
 			broken++
@@ -477,8 +490,11 @@ func (s *simulated) allowed(h *host, g grant) {
 			lack++
 		}
 	}
+	if serves && !h.confirmed && !h.byPerson && takes[g.impact] == slotDisruption && g.cause != v1alpha1.CauseNodeNotReady && beside >= b.maxUnavailable {
+		s.t.Fatalf("%s is only cordoned, and is drained though %d others are out of service", h.key, beside)
+	}
 	if h.removes {
-		if !h.confirmed && !s.away(h) && unavailable >= b.maxUnavailable {
+		if !h.confirmed && !away && unavailable >= b.maxUnavailable {
 			s.t.Fatalf("%s is removed though %d are out of service", h.key, unavailable)
 		}
 		return
@@ -519,7 +535,7 @@ func (s *simulated) allowed(h *host, g grant) {
 		s.t.Fatalf("%s is updated, and a rollback keeps it from that", h.key)
 	}
 	if h.byPerson || h.half || corrects && g.cause == "" {
-		if takes[g.impact] == slotDisruption && !h.byPerson && !s.away(h) && unavailable >= b.maxUnavailable {
+		if takes[g.impact] == slotDisruption && !h.byPerson && !away && unavailable >= b.maxUnavailable {
 			s.t.Fatalf("%s is broken and takes the pool beyond its %d", h.key, b.maxUnavailable)
 		}
 		return
@@ -541,7 +557,7 @@ func (s *simulated) allowed(h *host, g grant) {
 	if b.canary >= 0 && g.cause == "" && updated >= b.canary && !h.undoes {
 		s.t.Fatalf("%s is updated beyond the %d canaries", h.key, b.canary)
 	}
-	if takes[g.impact] == slotDisruption && !s.away(h) && unavailable >= b.maxUnavailable {
+	if takes[g.impact] == slotDisruption && !away && unavailable >= b.maxUnavailable {
 		s.t.Fatalf("%s is updated though %d are out of service", h.key, unavailable)
 	}
 }
@@ -556,6 +572,7 @@ func (s *simulated) settle() {
 	s.well = true
 	for i := range s.state.hosts {
 		s.state.hosts[i].cordoned = s.state.hosts[i].uncordon // people uncordon what they have cordoned
+		s.state.hosts[i].cordonedByOthers = false
 		if h := &s.state.hosts[i]; h.lost {
 			h.lost, h.node = false, true
 		}
