@@ -204,6 +204,8 @@ func (c *cluster) justified(m *member, why reason, s *situation) bool {
 		return why.most > 0 && s.downloads()
 	case waitsForHealth:
 		return !m.ready()
+	case waitsForUncordon:
+		return m.node != nil && m.node.Spec.Unschedulable && !m.ready()
 	case waitsForExhausted, waitsForForgotten:
 		return m.node != nil && !m.ready()
 	case waitsForTime:

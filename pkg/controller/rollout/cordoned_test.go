@@ -155,3 +155,35 @@ func TestObserveInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// TestRepairOfACordonedNode: who has cordoned a Node may be at work on its host, which is not repaired meanwhile. One that something of ours has
+// left cordoned is.
+func TestRepairOfACordonedNode(t *testing.T) {
+	const drained = "op-1 (asked for by alice)"
+	for by, repaired := range map[string]bool{
+		byController: true, "op-1 Reconfigure (asked for by alice)": true, "op-1 Reboot (asked for by alice)": true,
+		drained: false, drained + " instead of " + byController: false, "": false,
+	} {
+		t.Run(by, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: v1alpha1.WindowsNodePoolSpec{Remediation: &v1alpha1.PoolRemediation{}}}
+				node := cordonedNode(by)
+				node.UID, node.Status = "", newNode("a", "", corev1.ConditionFalse).Status
+				f := newScheduled(t, nil, pool, works(condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, -time.Hour)), node)
+				now := clocktesting.NewFakePassiveClock(testNow)
+				f.clock = now
+				for _, after := range []time.Duration{0, maxPause, 2 * maxPause} { // it looks at the Node for a while
+					now.SetTime(testNow.Add(after))
+					f.pass()
+				}
+				if op := f.operation("a"); repaired != (op.Active() && op.Cause == v1alpha1.CauseNodeNotReady) {
+					t.Errorf("it has %+v", op)
+				}
+				const says = "a: Its Node is not ready, and is not repaired (spec.remediation of pool p), because somebody has cordoned it and may be at work on the host. When that is done: kubectl windows uncordon NAME -n ns"
+				if got := f.blockedBy(poolKey{"ns", "p"}).text; !repaired && got != says || repaired && got != "" {
+					t.Errorf("blocked by %q", got)
+				}
+			})
+		})
+	}
+}

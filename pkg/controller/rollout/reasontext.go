@@ -60,6 +60,8 @@ func (r reason) describe(in poolKey) string {
 		return fmt.Sprintf("Its Node is not ready, and spec.remediation of %s has tried everything. Find out why: kubectl windows describe NAME -n %s%s", pool, in.namespace, r.text)
 	case waitsForForgotten:
 		return fmt.Sprintf("Its Node is not ready. The history of its operations no longer says what spec.remediation of %s has tried, and nothing is tried twice. Find out why: kubectl windows describe NAME -n %s%s", pool, in.namespace, r.text)
+	case waitsForUncordon:
+		return fmt.Sprintf("Its Node is not ready, and is not repaired (spec.remediation of %s), because somebody has cordoned it and may be at work on the host. When that is done: kubectl windows uncordon NAME -n %s", pool, in.namespace)
 	case waitsForTime:
 		text := fmt.Sprintf("%s at %s.", r.text, r.at.UTC().Format(time.RFC3339))
 		if r.failed != "" {

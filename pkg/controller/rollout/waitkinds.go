@@ -25,6 +25,7 @@ const (
 	waitsForHealth          waitKind = "Health"
 	waitsForExhausted       waitKind = "Exhausted"
 	waitsForForgotten       waitKind = "Forgotten"
+	waitsForUncordon        waitKind = "Uncordon"
 	waitsForTime            waitKind = "Time"
 	waitsForResume          waitKind = "Resume"
 	waitsForPrograms        waitKind = "Programs"
@@ -94,6 +95,7 @@ var waitKinds = map[waitKind]struct {
 	waitsForHealth:    {},
 	waitsForExhausted: {},
 	waitsForForgotten: {},
+	waitsForUncordon:  {},
 	waitsForTime:      {},
 	waitsForResume: {
 		updating: waitTold{v1alpha1.ReasonRolledBack, "Hosts are kept from the revision of the pool, which was rolled back"},
