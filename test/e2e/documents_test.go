@@ -54,6 +54,8 @@ var notRun = map[string]string{
 	"kubectl rollout status ":                                "belongs to the installation, whose pods need kubelets",
 	"kubectl rollout restart ":                               "likewise",
 	"kubectl cp ":                                            "needs a kubelet",
+	"kubectl wait --for=condition=Ready pod/":                "likewise",
+	"kubectl exec windows-apiserver-data ":                   "likewise",
 	"kubectl set image ":                                     "replaces what runs here; needs two releases: TestUpgrade",
 	"kubectl scale deployment windows-controller ":           "ends what the other commands ask",
 	"kubectl scale statefulset windows-apiserver ":           "likewise",

@@ -131,7 +131,7 @@ func (a *application) removeTree(ctx context.Context, path string, done func()) 
 		}
 		if isLayer(path + `\0`) {
 			newestFirst(names)
-			a.unmountLayers(path, names)
+			a.unmountLayers(ctx, path, names)
 		}
 		var first error
 		for _, name := range names {
@@ -160,9 +160,13 @@ func (a *application) removeTree(ctx context.Context, path string, done func()) 
 
 // unmountLayers unmounts all layers in a directory, before the first one is removed. If one stays mounted, their files are removed one by one, and
 // those in use at the next boot.
-func (a *application) unmountLayers(directory string, names []string) {
+func (a *application) unmountLayers(ctx context.Context, directory string, names []string) {
 	for _, name := range names {
-		if err := a.System.UnmountLayer(directory + `\` + name); err != nil {
+		if ctx.Err() != nil {
+			a.mounted = true // nobody knows
+			return
+		}
+		if err := a.System.UnmountLayer(directory + `\` + name); err != nil && !a.mounted {
 			a.mounted = true
 			a.emit(api.Event{Item: directory, State: api.EventNote, Message: "its files are removed one by one: " + err.Error()})
 		}
