@@ -31,12 +31,21 @@
 // stays so. Which hosts get a slot, and that what breaks one host must not reach the next,
 // is the policy of package rollout, which this one does not know.
 //
-// The reconciler (reconciler.go) reads the cache and starts executions; the runner
-// (runner.go) owns their goroutines, at most one for each instance; an execution
-// (execution.go) walks through the steps (waitforslot.go, node.go, evict.go, volumes.go, kubelet.go, reboot.go,
-// updates.go, restartservices.go, reconfigure.go, configure.go, join.go, adopt.go, release.go, remove.go).
-// What configuring and removing have in common, an agent that is followed while it changes its host, is
-// in apply.go.
+// Where what is:
+//
+//   - The reconciler (reconciler.go, which setup.go adds to a manager with the options of options.go) reads the cache and starts executions; the runner
+//     (runner.go) owns their goroutines, at most one for each instance; an execution (execution.go) walks through the steps of plan.go.
+//   - What an execution records: record.go, message.go (texts that are too long), follow.go (how often it tells of progress), events.go and metrics.go,
+//     and wmcoevents.go (the events of WMCO).
+//   - How it begins and ends: withdrawn.go (what is not begun, as nobody wants it any more), resume.go (what another process had begun), wait.go (waits, and what is tried
+//     again), aftermath.go (what an operation leaves that ends), describe.go (what it says then).
+//   - Steps of several types: waitforslot.go, node.go (Cordon, Uncordon), evict.go and volumes.go (Drain), reboot.go (Restart, Boot, Services), annotated.go (Nodes that ask for
+//     a restart), kubelet.go (NodeReady), reconfigure.go (Facts, Preflight, Agent, Verify).
+//   - Steps of one type: updates.go, restartservices.go, configure.go, join.go and rejoin.go, adopt.go, release.go, wmcoinputs.go and hostkeys.go (what WMCO needs
+//     of a host that is released), remove.go.
+//   - What configuring and removing have in common, an agent that is followed while it changes its host, is in apply.go. reach.go asks whether the host reaches the API
+//     server, and kubeletadmission.go which pods a kubelet that is restarted would reject.
+//   - Hosts are reached through hosts.go; contact.go says of which layer an error is. preview.go says what an update costs before there is an operation.
 //
 // An instance that is paused, or whose pool is, is left alone: an operation on its host that somebody asked for fails at once and says so, and
 // one that the controller recorded by itself is canceled, and recorded again after the pause; also one that only waits for its slot when the pause begins. Drains and uncordons touch the Node only, and are run.
