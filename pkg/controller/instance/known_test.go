@@ -22,6 +22,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // What a probe saw holds for an instance with the same trusted keys, or with the key that it brought.
@@ -253,7 +254,7 @@ func TestHasKubelet(t *testing.T) {
 		{"services were not read", api.Facts{Errors: []api.FactError{{Area: "services"}}}, true},
 		{"a service was not read", api.Facts{Errors: []api.FactError{{Area: "services/kubelet"}}}, true},
 	} {
-		if got := hasKubelet(&tt.facts); got != tt.want {
+		if got := tt.facts.MayHaveService(wmco.KubeletService); got != tt.want {
 			t.Errorf("%s: got %v", tt.name, got)
 		}
 	}

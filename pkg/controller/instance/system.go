@@ -31,13 +31,13 @@ func newReport(facts *api.Facts, asked, received time.Time) *report {
 		rebootPending: facts.PendingReboot.Pending,
 		rebootReasons: facts.PendingReboot.Reasons,
 		machineID:     facts.Agent.MachineID,
-		kubelet:       hasKubelet(facts),
-		wicd:          hasService(facts, wmco.WICDService),
+		kubelet:       facts.MayHaveService(wmco.KubeletService),
+		wicd:          facts.Service(wmco.WICDService) != nil,
 		exporter:      hasOurExporter(facts),
 		agentVersion:  facts.Agent.Version,
 		agentDigest:   strings.ToLower(facts.Agent.SHA256),
 		configuration: facts.Configuration,
-		blank:         isBlank(facts),
+		blank:         facts.Unconfigured(),
 		unattended:    isUnattended(facts),
 		updates:       updatesStatus(facts.Updates),
 	}
@@ -115,31 +115,17 @@ func mergeMachine(recorded, now string) string {
 	return now
 }
 
-// hasKubelet says whether somebody has installed a kubelet on the host. What could not be read may
-// be there.
-func hasKubelet(facts *api.Facts) bool {
-	return hasService(facts, wmco.KubeletService) ||
-		slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == "services" || strings.HasPrefix(e.Area, "services/") })
-}
-
-// isBlank says whether nothing was ever configured on the host, nor was begun to be. What could not be read may say otherwise.
-func isBlank(facts *api.Facts) bool {
-	return facts.Configuration.AppliedRevision+facts.Configuration.ApplyingRevision == "" &&
-		!slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == "configuration" })
-}
-
 // isUnattended says whether the service of our agent does not run on a host that was configured, so that nothing keeps the host as it is. One that was
 // adopted, and not updated since, does not have it. What could not be read may run.
 func isUnattended(facts *api.Facts) bool {
 	c := facts.Configuration
-	if c.AppliedRevision == "" || c.ApplyingRevision != "" || wmco.IsAdoptedRevision(c.AppliedRevision) || !hasService(facts, wmco.KubeletService) {
+	if c.AppliedRevision == "" || c.ApplyingRevision != "" || wmco.IsAdoptedRevision(c.AppliedRevision) || facts.Service(wmco.KubeletService) == nil {
 		return false
 	}
-	i := slices.IndexFunc(facts.Services, func(s api.Service) bool { return s.Name == api.ServiceName })
-	if i >= 0 {
-		return facts.Services[i].State == "Stopped"
+	if s := facts.Service(api.ServiceName); s != nil {
+		return s.State == "Stopped"
 	}
-	return !slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == "services" || e.Area == "services/"+api.ServiceName })
+	return !facts.Unread(api.AreaServices) && !facts.Unread(api.AreaServices+"/"+api.ServiceName)
 }
 
 // hasOurExporter says whether the service windows_exporter runs the program that a payload, or WMCO, has put on the host. Sites may have
@@ -148,8 +134,4 @@ func hasOurExporter(facts *api.Facts) bool {
 	return slices.ContainsFunc(facts.Services, func(s api.Service) bool {
 		return strings.EqualFold(s.Name, wmco.WindowsExporterService) && strings.HasPrefix(strings.ToLower(strings.TrimPrefix(s.Path, `"`)), strings.ToLower(wmco.KubernetesDir+`\`))
 	})
-}
-
-func hasService(facts *api.Facts, name string) bool {
-	return slices.ContainsFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, name) })
 }

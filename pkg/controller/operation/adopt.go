@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -202,11 +201,11 @@ func (e *execution) hasWICD(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if slices.ContainsFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, wmco.WICDService) }) {
+	if facts.Service(wmco.WICDService) != nil {
 		return true, nil
 	}
 	for _, unread := range facts.Errors {
-		if unread.Area == "services" || strings.EqualFold(unread.Area, "services/"+wmco.WICDService) {
+		if unread.Area == api.AreaServices || strings.EqualFold(unread.Area, api.AreaServices+"/"+wmco.WICDService) {
 			return false, fmt.Errorf("the services of the host cannot be read, so that it is not known whether the Windows Machine Config Operator manages it with its service %s: %s. Find out with kubectl windows inspect %s -n %s what keeps the agent from reading them",
 				wmco.WICDService, unread.Message, e.instance.Name, e.instance.Namespace)
 		}

@@ -251,11 +251,7 @@ func (e *execution) orphaned(ctx context.Context) error {
 // blank says whether a host was never configured, by us or by others. What could not be read
 // may be there.
 func blank(facts *api.Facts) bool {
-	unread := slices.ContainsFunc(facts.Errors, func(e api.FactError) bool {
-		return e.Area == "configuration" || e.Area == "services" || strings.HasPrefix(e.Area, "services/")
-	})
-	kubelet := slices.ContainsFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, wmco.KubeletService) })
-	return !unread && !kubelet && facts.Configuration.AppliedRevision == "" && facts.Configuration.ApplyingRevision == ""
+	return facts.Unconfigured() && !facts.MayHaveService(wmco.KubeletService)
 }
 
 // has says whether the host has written down that it is of a revision completely. One

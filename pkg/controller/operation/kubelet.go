@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -317,11 +315,11 @@ const renewal = 12 * time.Second
 // report, and how old that is: it renewed the Lease and said whether its Node is ready. All of these times are of the clock of the host. One that
 // was set meanwhile says nothing: no time may be later than that of the facts.
 func (r kubeletReport) ofKubeletStartedWithin(since time.Duration, facts *api.Facts) (age time.Duration, ok bool) {
-	n := slices.IndexFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, wmco.KubeletService) })
-	if n < 0 || facts.Services[n].StartedAt == nil || r.node == nil {
+	kubelet := facts.Service(wmco.KubeletService)
+	if kubelet == nil || kubelet.StartedAt == nil || r.node == nil {
 		return 0, false
 	}
-	now, started, said := facts.Time.Now, *facts.Services[n].StartedAt, heartbeat(r.node)
+	now, started, said := facts.Time.Now, *kubelet.StartedAt, heartbeat(r.node)
 	age = now.Sub(r.renewed)
 	return age, now.Sub(started) <= since && !r.renewed.Before(started) && age >= 0 && age < renewal &&
 		!said.Before(started.Truncate(time.Second)) && !said.After(now) // it has whole seconds

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -40,12 +39,11 @@ func (e *execution) claim(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	c := facts.Configuration
-	unread := slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == "configuration" })
 	switch {
 	case c.AppliedRevision != "" || c.ApplyingRevision != "":
 		// The host forgets it with the cleanup, and the Node may have to be deleted by a later attempt.
 		return nil, e.update(ctx, func(op *v1alpha1.Operation) { op.HostChanged = true })
-	case unread:
+	case facts.Unread(api.AreaConfiguration):
 		return nil, errors.New("it cannot be found out whether the host was configured: its inventory in " + api.Root + " cannot be read")
 	}
 	why := "The host was never configured by this controller, so that only its agent is on it, and its Node is not touched."

@@ -119,7 +119,7 @@ func checkSystem(facts *api.Facts) []Finding {
 func checkUser(facts *api.Facts) []Finding {
 	u := facts.User
 	switch {
-	case unread(facts, "user"):
+	case facts.Unread("user"):
 		return nil
 	case !u.Administrator:
 		return problem("NotAdministrator", "user %s is not an administrator; make the user a member of the local group Administrators, or set another one in spec.username", orUnknown(u.Name))
@@ -132,7 +132,7 @@ func checkUser(facts *api.Facts) []Finding {
 func checkName(facts *api.Facts) []Finding {
 	name := facts.Name.Hostname
 	if name == "" {
-		if unread(facts, "name") {
+		if facts.Unread("name") {
 			return nil
 		}
 		return problem("InvalidHostname", "the host has no name; give it one with Rename-Computer and restart it")
@@ -195,7 +195,7 @@ func RebootCause(reasons []string) string {
 func checkServices(facts *api.Facts) []Finding {
 	var findings []Finding
 	for _, name := range []string{"containerd", "docker"} {
-		if s := service(facts, name); s != nil && !managed(s) && !unread(facts, "services/"+name) {
+		if s := facts.Service(name); s != nil && !managed(s) && !facts.Unread("services/"+name) {
 			findings = append(findings, problem("ForeignContainerRuntime", "service %s was installed by somebody else and would conflict with the container runtime of the node; remove it, or use another host", name)...)
 		}
 	}
@@ -205,8 +205,8 @@ func checkServices(facts *api.Facts) []Finding {
 // SSHDoesNotStart says that the SSH server of a host does not start with Windows, as it is after its installation: nobody could log in after a
 // restart. Empty: it does, it is not known, or it does not run, so that another one lets us in.
 func SSHDoesNotStart(facts *api.Facts) string {
-	s := service(facts, "sshd")
-	if s == nil || s.State != "Running" || s.StartType == "" || strings.HasPrefix(s.StartType, "Automatic") || unread(facts, "services/sshd") {
+	s := facts.Service("sshd")
+	if s == nil || s.State != "Running" || s.StartType == "" || strings.HasPrefix(s.StartType, "Automatic") || facts.Unread("services/sshd") {
 		return ""
 	}
 	return fmt.Sprintf("its service sshd does not start with Windows (%s), so that nobody could log in after a restart; run in PowerShell: Set-Service sshd -StartupType Automatic", s.StartType)
@@ -240,7 +240,7 @@ func checkPorts(facts *api.Facts) []Finding {
 		if i < 0 {
 			continue
 		}
-		if s := service(facts, p.service); s != nil && managed(s) && s.State != "Stopped" {
+		if s := facts.Service(p.service); s != nil && managed(s) && s.State != "Stopped" {
 			continue
 		}
 		findings = append(findings, p.finding("PortInUse", "TCP port %d, which %s needs, is held by process %d; stop that program", p.port, p.service, facts.Network.Listening[i].PID)...)
@@ -310,22 +310,10 @@ func checkClock(facts *api.Facts, asked, received time.Time) []Finding {
 
 // isNode says whether the host has been made a node before.
 func isNode(facts *api.Facts) bool {
-	s := service(facts, "kubelet")
+	s := facts.Service("kubelet")
 	return s != nil && managed(s)
 }
 
-func service(facts *api.Facts, name string) *api.Service {
-	i := slices.IndexFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, name) })
-	if i < 0 {
-		return nil
-	}
-	return &facts.Services[i]
-}
-
 func managed(s *api.Service) bool { return strings.HasPrefix(s.Description, managedPrefix) }
-
-func unread(facts *api.Facts, area string) bool {
-	return slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == area })
-}
 
 func orUnknown(s string) string { return cmp.Or(s, "unknown") }
