@@ -531,6 +531,38 @@ func TestRunOnAnUnreachableNode(t *testing.T) {
 	}
 }
 
+// A Node may be lost while its pods leave: those that got longer to end are asked once more.
+func TestRunNoticesThatANodeIsLost(t *testing.T) {
+	f := newFixture(t, newPod("web"))
+	f.clock.SetTime(time.Now()) // the filters of kubectl use the real one
+	f.lingers["web"] = true
+	var lost atomic.Bool
+	wait := f.run(t.Context(), Options{Unreachable: lost.Load})
+	eventually(t, "the pod to be asked", func() bool { return f.askedFor("web") == 1 })
+	deleted := metav1.NewTime(f.clock.Now().Add(time.Hour))
+	if _, err := f.client.CoreV1().Pods("shop").Update(t.Context(), newPod("web", func(pod *corev1.Pod) {
+		pod.DeletionTimestamp, pod.Finalizers = &deleted, []string{"x/y"}
+	}), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the pod to be deleted", func() bool { return f.last().Terminating == 1 })
+	lost.Store(true)
+	for range 5 { // nothing else happens
+		eventually(t, "the drain to wait", f.clock.HasWaiters)
+		f.clock.Step(askDead)
+	}
+	eventually(t, "the pod to be asked again", func() bool { return f.askedFor("web") == 2 })
+	if err := f.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "shop", "web"); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	if first, second := f.options[0].GracePeriodSeconds, f.options[1].GracePeriodSeconds; len(f.options) != 2 || first != nil || second == nil || *second != 1 {
+		t.Errorf("it was asked with %+v", f.options)
+	}
+}
+
 // Only the pods of the Node are read, and of them those that are to leave.
 func TestRunReadsTheNode(t *testing.T) {
 	f := newFixture(t, newPod("web"), newPod("db"), newPod("daemon", owned("Job", "batch/v1")))

@@ -46,6 +46,8 @@ type tracked struct {
 	deleted *metav1.Time
 	// blocked is why it was not let go last time; nil: it was not asked, or let go.
 	blocked *v1alpha1.BlockedPod
+	// hurried: it was asked last while the cluster could not reach the Node.
+	hurried bool
 }
 
 func (t *tracked) String() string { return t.namespace + "/" + t.name }
@@ -99,7 +101,10 @@ func (t *tracker) observe(now time.Time, lookup func(namespace, name string) *co
 		}
 		if p.stage == stageWaiting && t.grace() == nil {
 			// Asking again would change nothing: it ends as fast as it may.
-			p.stage, p.blocked = stageLeaving, nil
+			p.stage, p.blocked, p.hurried = stageLeaving, nil, false
+		}
+		if p.stage == stageLeaving && t.unreachable && t.mayHurry(p) {
+			p.stage, p.next = stageWaiting, now
 		}
 		if until := t.until(p); !until.IsZero() && now.After(until) && p.stage != stageAsking {
 			p.stage, p.blocked = stageAbandoned, nil
@@ -113,6 +118,12 @@ func (t *tracker) grace() *int64 {
 		return new(graceUnreachable)
 	}
 	return t.options.GracePeriodSeconds
+}
+
+// mayHurry says whether a pod that is being deleted is asked once more when the cluster loses its kubelet, because it got longer to end than it
+// would get then.
+func (t *tracker) mayHurry(p *tracked) bool {
+	return t.options.GracePeriodSeconds == nil && !p.hurried && p.deleted.After(t.observed.Add(time.Duration(graceUnreachable)*time.Second))
 }
 
 // until is until when a pod is waited for that is being deleted, as things are now. Zero: until the deadline.
@@ -142,7 +153,7 @@ func (t *tracker) due(now time.Time, room int) []*tracked {
 			break
 		}
 		if p.stage == stageWaiting && !p.next.After(now) {
-			p.stage = stageAsking
+			p.stage, p.hurried = stageAsking, t.unreachable
 			out = append(out, p)
 		}
 	}
@@ -187,10 +198,12 @@ func (t *tracker) next() time.Time {
 			if p.deleted == nil {
 				continue
 			}
-			if until := t.until(p); !until.IsZero() {
+			until := t.until(p)
+			if !until.IsZero() {
 				// Kubernetes counts whole seconds, and waits for more than so many.
 				consider(until.Add(time.Second))
-			} else if t.options.SkipWaitForDelete == 0 && t.options.Dead != nil {
+			}
+			if until.IsZero() && t.options.SkipWaitForDelete == 0 && t.options.Dead != nil || t.options.Unreachable != nil && t.mayHurry(p) {
 				consider(t.observed.Add(askDead))
 			}
 		}

@@ -5,6 +5,7 @@ package drain
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,9 @@ func TestObserve(t *testing.T) {
 		{name: "somebody has said how long a dead kubelet is waited for", stage: stageLeaving, options: Options{Dead: yes, SkipWaitForDelete: 2 * time.Hour}, deadFor: time.Hour, pod: newPod("web", ago(time.Hour)), want: stageLeaving, blocked: true, deleted: true},
 		{name: "it is deleted where nobody can end it gracefully", stage: stageWaiting, options: Options{Unreachable: yes}, pod: newPod("web", ago(0)), want: stageWaiting, blocked: true, deleted: true},
 		{name: "it is deleted where somebody can", stage: stageWaiting, options: Options{Unreachable: no}, pod: newPod("web", ago(0)), want: stageLeaving, deleted: true},
+		{name: "it was let go where somebody could, and its kubelet is lost", stage: stageLeaving, options: Options{Unreachable: yes}, pod: newPod("web", ago(-time.Hour)), want: stageWaiting, blocked: true, deleted: true},
+		{name: "it was let go, and ends as soon", stage: stageLeaving, options: Options{Unreachable: yes}, pod: newPod("web", ago(-time.Second)), want: stageLeaving, blocked: true, deleted: true},
+		{name: "somebody has said how long it gets", stage: stageLeaving, options: Options{Unreachable: yes, GracePeriodSeconds: new(int64(3600))}, pod: newPod("web", ago(-time.Hour)), want: stageLeaving, blocked: true, deleted: true},
 		{name: "it was given up, and has gone", stage: stageAbandoned, want: stageAbandoned, blocked: true},
 		{name: "it had gone, and is there again", stage: stageGone, options: skip, pod: newPod("web", ago(time.Hour)), want: stageGone, blocked: true},
 	}
@@ -76,6 +80,40 @@ func TestObserve(t *testing.T) {
 				t.Errorf("it is %s, blocked %v, deleted %v; want %s", stageNames[p.stage], p.blocked, p.deleted, stageNames[tt.want])
 			}
 		})
+	}
+}
+
+// TestHurry: a pod that got longer to end than it gets once the cluster has lost its kubelet is asked once more then, until it is let go.
+func TestHurry(t *testing.T) {
+	lost, asked := false, ""
+	tr := &tracker{options: Options{Unreachable: func() bool { return lost }}}
+	pod := newPod("web", deletedAt(testNow.Add(time.Hour)))
+	tr.add([]corev1.Pod{*pod}, testNow)
+	for n, step := range []struct {
+		lost   bool
+		answer stage
+	}{
+		{false, stageLeaving}, {true, stageWaiting}, {true, stageLeaving}, {true, stageLeaving}, // the informer has not seen yet that it ends sooner
+		{false, stageLeaving}, {true, stageLeaving},
+	} {
+		now := testNow.Add(time.Duration(n) * time.Minute)
+		lost = step.lost
+		tr.observe(now, func(string, string) *corev1.Pod { return pod })
+		asked += strconv.Itoa(len(tr.due(now, parallel)))
+		if p := tr.pods[0]; p.stage == stageAsking {
+			tr.answered(answer{pod: p, stage: step.answer}, now)
+		}
+	}
+	if asked != "011000" {
+		t.Errorf("it is asked %s times", asked)
+	}
+	// It was not let go before the kubelet was back, and is asked when that is lost again.
+	tr.pods[0].stage = stageWaiting
+	for _, lost = range []bool{false, true} {
+		tr.observe(testNow, func(string, string) *corev1.Pod { return pod })
+	}
+	if got := len(tr.due(testNow, parallel)); got != 1 {
+		t.Errorf("then it is asked %d times", got)
 	}
 }
 
@@ -151,6 +189,7 @@ func TestNext(t *testing.T) {
 	at := testNow.Add
 	waiting := &tracked{stage: stageWaiting, next: at(5 * time.Second)}
 	leaving := &tracked{stage: stageLeaving, next: at(time.Second), deleted: &metav1.Time{Time: at(3 * time.Second)}}
+	slow := &tracked{stage: stageLeaving, deleted: &metav1.Time{Time: at(time.Hour)}}
 	evicted := &tracked{stage: stageLeaving, next: at(time.Second)}
 	asking := &tracked{stage: stageAsking, next: at(time.Second)}
 	tests := []struct {
@@ -164,6 +203,8 @@ func TestNext(t *testing.T) {
 		{name: "the deadline", options: Options{Deadline: at(time.Second)}, pods: []*tracked{waiting}, want: at(time.Second)},
 		{name: "before the deadline", options: Options{Deadline: at(time.Minute)}, pods: []*tracked{waiting}, want: at(5 * time.Second)},
 		{name: "a pod whose kubelet may die", options: Options{Dead: func() bool { return false }}, pods: []*tracked{leaving}, want: at(askDead)},
+		{name: "a pod whose kubelet may be lost", options: Options{Unreachable: func() bool { return false }, SkipWaitForDelete: 30 * time.Second}, pods: []*tracked{slow}, want: at(askDead)},
+		{name: "a pod that would not end sooner then", options: Options{Unreachable: func() bool { return false }, GracePeriodSeconds: new(int64(5))}, pods: []*tracked{slow}},
 		{name: "a pod whose kubelet does not matter", options: Options{Dead: func() bool { return true }, SkipWaitForDelete: 30 * time.Second}, pods: []*tracked{leaving}, want: at(34 * time.Second)},
 		{name: "a pod that is given up", options: Options{SkipWaitForDelete: 30 * time.Second}, pods: []*tracked{leaving, evicted}, want: at(34 * time.Second)},
 	}
