@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +28,8 @@ const (
 	contestedDrain = time.Hour
 	// contestedInterval is how often a drain that has taken so long learns whether they do.
 	contestedInterval = time.Minute
+	// confirmedFor is for how long a drain takes a Node for what the API server has said of it, and how long it waits for that.
+	confirmedFor = 10 * time.Second
 )
 
 // requestedOptions are those of a drain, or of a reboot, that somebody requested, and its
@@ -88,19 +92,44 @@ func unreachable(node *corev1.Node) bool {
 	return node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable })
 }
 
-// nodeIs returns what asks the cache whether something is true of a Node, which is nil if it does not exist. Any goroutine may call it.
-func (e *execution) nodeIs(ctx context.Context, name string, is func(*corev1.Node) bool) func() bool {
-	return func() bool {
-		node, err := object.Get(ctx, e.client, client.ObjectKey{Name: name}, &corev1.Node{})
-		return err == nil && is(node)
+// nodeIs returns what says whether something is true of a Node, which is nil if it does not exist: by the cache and, as that may be behind and
+// pods are killed for it, also by the API server, which is asked once for all questions within confirmedFor. Without an answer it is not true. What
+// is returned reads nothing of the execution that changes, so that the goroutine of the drain may call it, and no other one beside that.
+func (e *execution) nodeIs(ctx context.Context, name string) func(is func(*corev1.Node) bool) bool {
+	var (
+		live    *corev1.Node
+		err     error
+		askedAt time.Time
+	)
+	return func(is func(*corev1.Node) bool) bool {
+		if cached, cacheErr := object.Get(ctx, e.client, client.ObjectKey{Name: name}, &corev1.Node{}); cacheErr != nil || !is(cached) {
+			return false
+		}
+		if now := e.clock.Now(); askedAt.IsZero() || now.Sub(askedAt) >= confirmedFor {
+			live, err = e.liveNode(ctx, name)
+			askedAt = e.clock.Now()
+		}
+		return err == nil && is(live)
 	}
+}
+
+// liveNode reads a Node from the API server, once. Nil: it does not exist. Any goroutine may call it.
+func (e *execution) liveNode(ctx context.Context, name string) (*corev1.Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, confirmedFor)
+	defer cancel()
+	node, err := e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // no Node is an ordinary answer
+	}
+	return node, err
 }
 
 // drainOptions are those of the operation. The time counts from when the
 // step began.
 func (e *execution) drainOptions(ctx context.Context) (drain.Options, error) {
 	op := e.operation()
-	dead := e.nodeIs(ctx, op.Node.Name, isDead)
+	nodeIs := e.nodeIs(ctx, op.Node.Name)
+	dead := func() bool { return nodeIs(isDead) }
 	o, timeout := requestedOptions(op.Drain, dead)
 	if op.Type == v1alpha1.OperationReconfigure || op.Type == v1alpha1.OperationRemove || op.ByController() {
 		pool, err := e.pool(ctx)
@@ -109,7 +138,7 @@ func (e *execution) drainOptions(ctx context.Context) (drain.Options, error) {
 		}
 		o, timeout = poolOptions(pool, dead)
 	}
-	o.Unreachable = e.nodeIs(ctx, op.Node.Name, unreachable)
+	o.Unreachable = func() bool { return nodeIs(unreachable) }
 	// Since the Node was cordoned, maybe by another process, another one may have got its name.
 	o.NodeUID = op.Node.UID
 	if timeout > 0 {

@@ -6,12 +6,17 @@ package operation
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -64,4 +69,65 @@ func TestDrainAfterTrouble(t *testing.T) {
 			t.Errorf("it is %s after %d drains, the last one with %+v: %s", op.Phase, f.drain.ran(), f.drain.options, op.Message)
 		}
 	})
+}
+
+// TestDrainAsksAboutTheNode: the cache may be behind, and what a kubelet is taken for cannot be taken back: its pods are killed, or not waited
+// for. Only what the API server says, too, holds, for a while.
+func TestDrainAsksAboutTheNode(t *testing.T) {
+	t.Parallel()
+	lost := func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}}
+	}
+	for _, tt := range []struct {
+		name         string
+		cached, live func(*corev1.Node) // nil: it is well
+		fails        error
+		want         bool
+		reads        int32
+	}{
+		{name: "it is well", live: lost},
+		{name: "it is lost", cached: lost, live: lost, want: true, reads: 1},
+		{name: "it was lost", cached: lost, reads: 1},
+		{name: "the API server does not answer", cached: lost, fails: apierrors.NewServiceUnavailable("etcd has no leader"), reads: 1},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(drainOperation()))
+			var drains atomic.Bool
+			var reads atomic.Int32
+			f.kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, kruntime.Object, error) {
+				if !drains.Load() {
+					return false, nil, nil
+				}
+				reads.Add(1)
+				node := readyNode("uid-of-node")
+				if tt.live != nil {
+					tt.live(node)
+				}
+				return true, node, tt.fails
+			})
+			f.drain.err = &drain.TimeoutError{}
+			f.drain.meanwhile = func() {
+				if tt.cached != nil {
+					f.editNode(tt.cached)
+				}
+				drains.Store(true)
+				defer drains.Store(false)
+				o := f.drain.options
+				for n := range int32(2) {
+					for range 10 {
+						if dead, unreachable := o.Dead(), o.Unreachable(); dead != tt.want || unreachable != tt.want {
+							t.Errorf("dead %t, unreachable %t, want %t", dead, unreachable, tt.want)
+						}
+					}
+					if got, want := reads.Load(), tt.reads*(n+1); got != want {
+						t.Errorf("the Node was read %d times, want %d", got, want)
+					}
+					time.Sleep(confirmedFor) //nolint:forbidigo // the time of the bubble
+				}
+			}
+			if op := f.finish(); op.Phase != v1alpha1.OperationFailed || f.drain.runs != 1 {
+				t.Fatalf("it is %s, drained %d times: %s", op.Phase, f.drain.runs, op.Message)
+			}
+		})
+	}
 }
