@@ -78,8 +78,8 @@ func (p *pass) blockedByUpdate(c candidate) reason {
 const updateRetried = "The update is tried again"
 
 // awayBeside are the hosts of the pool of h that are out of service and that h may have to wait for. A broken host that takes pods, because
-// somebody has uncordoned its Node, does not wait for others like it, which would wait for it as well. Nor does one that somebody has cordoned, and
-// that serves pods.
+// somebody has uncordoned its Node, does not wait for others like it, which would wait for it as well. One that somebody has cordoned, and that
+// serves pods, waits neither for others like it nor for such broken hosts, which wait for it.
 func (p *pass) awayBeside(h *host) []*host {
 	away, serves := p.unavailable[h.pool], h.servesPods()
 	if h.broken == nil && !serves {

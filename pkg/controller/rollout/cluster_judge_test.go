@@ -161,7 +161,7 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 	b := m.in.bounds()
 	repairs, removes, updates := op.Cause == v1alpha1.CauseNodeNotReady, op.Type == v1alpha1.OperationRemove, op.Type == v1alpha1.OperationReconfigure
 	byPerson := updates && !op.ByController()
-	ofBroken := updates && (op.HostChanged || m.broke || m.sank() && time.Since(m.downAt) >= comesBack || m.marked() || !m.in.rolledBack().ByPerson() && c.goesBack(m) && template(op.Revision) != m.worked)
+	ofBroken := updates && (op.HostChanged || m.broke || m.sank() && time.Since(m.downAt) >= comesBack || m.marked() && !m.drained() || !m.in.rolledBack().ByPerson() && c.goesBack(m) && template(op.Revision) != m.worked)
 	anytime := repairs || removes || byPerson || ofBroken || op.Type == v1alpha1.OperationUncordon
 	m.granted = granted{id: op.ID, anytime: anytime, window: pool.Spec.UpdateStrategy.Window, early: begins && op.AdmittedImpact != ""}
 	if c.cached == nil { // else it may not know yet what has happened to other hosts
@@ -204,7 +204,7 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 
 // judgeRepair fails the test if somebody may be at work on the host, or too many Nodes are not ready for the trouble to be that of one host.
 func (c *cluster) judgeRepair(m *member, b *bounds) {
-	if m.node != nil && m.node.Spec.Unschedulable && !m.marked() {
+	if m.node != nil && m.node.Spec.Unschedulable && (!m.marked() || m.drained()) {
 		c.t.Fatalf("%s is repaired although somebody has cordoned its Node", m.key)
 	}
 	var nodes, unready, inPool int

@@ -313,11 +313,16 @@ func (c *cluster) search(m *member) {
 	c.edit(m, func(i *v1alpha1.WindowsInstance) { i.Status.WindowsUpdates.SearchedAt = new(metav1.Now()) })
 }
 
-// cordonByHand has a person cordon a Node, or uncordon it.
+// cordonByHand has a person cordon a Node, or drain it with an operation, or uncordon it.
 func (c *cluster) cordonByHand(m *member) {
-	if m.node != nil && !m.marked() {
-		c.editNode(m, func(n *corev1.Node) { n.Spec.Unschedulable = !n.Spec.Unschedulable })
+	if m.node == nil || m.marked() && !m.drained() {
+		return
 	}
+	var mark map[string]string
+	if !m.node.Spec.Unschedulable && c.draw("drains", 2) == 1 {
+		mark = map[string]string{v1alpha1.CordonedByAnnotation: markOfDrain}
+	}
+	c.editNode(m, func(n *corev1.Node) { n.Spec.Unschedulable, n.Annotations = !n.Spec.Unschedulable, mark })
 }
 
 // clusterActions are what may happen to a cluster.
@@ -469,7 +474,7 @@ func (c *cluster) settle() {
 			c.makeNode(m)
 			c.observe(m)
 		}
-		if m.node.Spec.Unschedulable && !m.marked() {
+		if m.node.Spec.Unschedulable && (!m.marked() || m.drained()) {
 			c.cordonByHand(m)
 		}
 		c.comesUp(m)

@@ -350,6 +350,13 @@ func (m *member) marked() bool {
 	return m.node != nil && m.node.Annotations[v1alpha1.CordonedByAnnotation] != ""
 }
 
+// markOfDrain is on Nodes that a person has drained with an operation.
+const markOfDrain = "d (asked for by alice)"
+
+func (m *member) drained() bool {
+	return m.node != nil && m.node.Annotations[v1alpha1.CordonedByAnnotation] == markOfDrain
+}
+
 // setReady has the Node say whether it is ready.
 func (c *cluster) setReady(m *member, ready bool) {
 	if m.node == nil || m.ready() == ready {

@@ -132,25 +132,26 @@ func TestObserveInterrupted(t *testing.T) {
 		by                    string
 		edit                  func(*v1alpha1.WindowsInstance)
 		interrupted, byOthers bool
+		marked                bool
 	}{
-		{"op-1 Reconfigure (asked for by alice)", nil, true, false},
-		{byController, nil, false, false},
-		{"op-1 Reboot (asked for by alice)", nil, false, false},
-		{drained, nil, false, true},
-		{drained + " instead of " + byController, nil, false, true},
-		{"", nil, false, true},
-		{drained, leaves, false, false}, // it is the mark of its removal
-		{"", leaves, false, true},
+		{"op-1 Reconfigure (asked for by alice)", nil, true, false, true},
+		{byController, nil, false, false, true},
+		{"op-1 Reboot (asked for by alice)", nil, false, false, true},
+		{drained, nil, false, true, true},
+		{drained + " instead of " + byController, nil, false, true, true},
+		{"", nil, false, true, false},
+		{drained, leaves, false, false, true}, // it is the mark of its removal
+		{"", leaves, false, true, false},
 	} {
 		i := works()
 		if tt.edit != nil {
 			tt.edit(i)
 		}
 		h := newHost(i)
-		if h.observe(cordonedNode(tt.by)); h.interrupted != tt.interrupted || h.cordonedByOthers != tt.byOthers || !h.cordoned {
-			t.Errorf("%q: interrupted %t, by others %t", tt.by, h.interrupted, h.cordonedByOthers)
+		if h.observe(cordonedNode(tt.by)); h.interrupted != tt.interrupted || h.cordonedByOthers != tt.byOthers || h.marked != tt.marked || !h.cordoned {
+			t.Errorf("%q: interrupted %t, by others %t, marked %t", tt.by, h.interrupted, h.cordonedByOthers, h.marked)
 		}
-		if h.observe(newNode("a", "", corev1.ConditionTrue)); h.interrupted || h.cordonedByOthers || h.cordoned {
+		if h.observe(newNode("a", "", corev1.ConditionTrue)); h.interrupted || h.cordonedByOthers || h.marked || h.cordoned {
 			t.Errorf("%q: it is still cordoned", tt.by)
 		}
 	}

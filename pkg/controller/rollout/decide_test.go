@@ -58,10 +58,13 @@ func wentDown(ago time.Duration) func(*host) {
 }
 
 // interrupted has the Node of a host be cordoned since a configuration that was not completed.
-func interrupted(h *host) { h.cordoned, h.interrupted = true, true }
+func interrupted(h *host) { h.cordoned, h.marked, h.interrupted = true, true, true }
 
 // cordonedByHand has somebody cordon the Node of a host, and nobody drain it.
-func cordonedByHand(h *host) { h.cordoned, h.cordonedByOthers = true, true }
+func cordonedByHand(h *host) { h.cordoned = true }
+
+// drainedByHand has somebody drain it with an operation.
+func drainedByHand(h *host) { h.cordoned, h.marked = true, true }
 
 // operationWaits has the operation of a host wait, and not its update.
 func operationWaits(h *host) { h.update, h.waits, h.impact = false, h.impact, "" }
@@ -140,6 +143,7 @@ func TestDecide(t *testing.T) {
 		{name: "but not beside one that is down", hosts: []host{outdated("a", drains, cordonedByHand), outdated("b", "", isUpToDate, isDown)}, waits: map[string]string{"a": "b of pool p is out of service (its Node is not ready)"}},
 		{name: "unless it is down itself", hosts: []host{outdated("a", drains, cordonedByHand, isDown), outdated("b", "", isUpToDate, isDown)}, start: "a"},
 		{name: "or broken", hosts: []host{outdated("a", drains, cordonedByHand, breaks), outdated("b", "", isUpToDate, isDown)}, start: "a"},
+		{name: "or drained", hosts: []host{outdated("a", drains, drainedByHand), outdated("b", "", isUpToDate, isDown)}, start: "a"},
 		{name: "those that are cordoned serve pods, and are drained one after the other", most: 5, hosts: []host{outdated("a", drains, cordonedByHand), outdated("b", drains, cordonedByHand), outdated("c", drains, cordonedByHand), outdated("d", drains)}, start: "a", waits: map[string]string{
 			"b": "a of pool p is out of service (it is being changed); at most 1", "c": "a of pool p is out of service (it is being changed); at most 1", "d": "3 hosts of pool p are out of service (a, b, c); at most 1",
 		}},

@@ -44,8 +44,9 @@ type host struct {
 	node, ready bool
 	// cordoned: its Node takes no new pods, whoever wants that. lost: it was a Node, and is none.
 	cordoned, lost bool
-	// cordonedByOthers: it takes none because somebody wants that, and not since something of ours that was not completed. It may serve pods.
-	cordonedByOthers bool
+	// cordonedByOthers: it takes none because somebody wants that, and not since something of ours that was not completed. marked: an operation has
+	// cordoned it, whoever asked for that; the next thing that it does is to drain it.
+	cordonedByOthers, marked bool
 	// interrupted: its Node is cordoned since a configuration that was not completed, for example because somebody has canceled it.
 	interrupted bool
 	// downSince is since when its Node is not ready, while that is known. Zero: it is ready, or gone. justWentDown: not for long enough to
@@ -292,9 +293,10 @@ func (h *host) outOfService() bool {
 	return h.lost || h.node && (!h.ready || h.cordoned || h.busy || h.holds == slotDisruption)
 }
 
-// servesPods says whether a Node counts as out of service only because somebody has cordoned it, which leaves its pods where they are.
+// servesPods says whether a Node counts as out of service only because somebody has cordoned it, which leaves its pods where they are. One
+// that an operation has cordoned was drained as well, or is about to be.
 func (h *host) servesPods() bool {
-	return h.node && h.ready && h.cordonedByOthers && h.broken == nil && !h.busy && h.holds != slotDisruption
+	return h.node && h.ready && h.cordoned && !h.marked && h.broken == nil && !h.busy && h.holds != slotDisruption
 }
 
 // grant adds what was granted to a host and is not in the cache yet.

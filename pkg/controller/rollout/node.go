@@ -56,6 +56,7 @@ func (h *host) observe(node *corev1.Node) {
 		}
 		h.cordoned, h.ready = node.Spec.Unschedulable, h.ready && nodeReady(node)
 		h.cordonedByOthers = h.cordoned && !h.cordonedByUs(node)
+		h.marked = h.cordoned && node.Annotations[v1alpha1.CordonedByAnnotation] != ""
 		h.interrupted = drain.MarkedFor(node, string(v1alpha1.OperationReconfigure)) != ""
 	}
 }
