@@ -204,7 +204,7 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 
 // judgeRepair fails the test if somebody may be at work on the host, or too many Nodes are not ready for the trouble to be that of one host.
 func (c *cluster) judgeRepair(m *member, b *bounds) {
-	if m.node != nil && m.node.Spec.Unschedulable && (!m.marked() || m.drained()) {
+	if m.node != nil && m.node.Spec.Unschedulable && !strings.HasSuffix(m.node.Annotations[v1alpha1.CordonedByAnnotation], " (asked for by windows-controller)") {
 		c.t.Fatalf("%s is repaired although somebody has cordoned its Node", m.key)
 	}
 	var nodes, unready, inPool int

@@ -134,9 +134,10 @@ func TestObserveInterrupted(t *testing.T) {
 		interrupted, byOthers bool
 		marked                bool
 	}{
-		{"op-1 Reconfigure (asked for by alice)", nil, true, false, true},
+		{"op-1 Reconfigure (asked for by alice)", nil, true, true, true},
+		{"op-1 Reconfigure (asked for by windows-controller)", nil, true, false, true},
 		{byController, nil, false, false, true},
-		{"op-1 Reboot (asked for by alice)", nil, false, false, true},
+		{"op-1 Reboot (asked for by alice)", nil, false, true, true},
 		{drained, nil, false, true, true},
 		{drained + " instead of " + byController, nil, false, true, true},
 		{"", nil, false, true, false},
@@ -157,12 +158,14 @@ func TestObserveInterrupted(t *testing.T) {
 	}
 }
 
-// TestRepairOfACordonedNode: who has cordoned a Node may be at work on its host, which is not repaired meanwhile. One that something of ours has
-// left cordoned is.
+// TestRepairOfACordonedNode: who has cordoned a Node, or asked for what has left it cordoned, may be at work on its host, which is not repaired
+// meanwhile; that is said once it would be. One that something of ours has left cordoned is repaired.
 func TestRepairOfACordonedNode(t *testing.T) {
 	const drained = "op-1 (asked for by alice)"
 	for by, repaired := range map[string]bool{
-		byController: true, "op-1 Reconfigure (asked for by alice)": true, "op-1 Reboot (asked for by alice)": true,
+		byController: true, "op-1 Reconfigure (asked for by windows-controller)": true,
+		"op-1 Reconfigure (asked for by alice)": false, "op-1 Reboot (asked for by alice)": false,
+		"op-1 Reboot (asked for by alice), until the Node is ready after 2026-03-14T15:09:26Z": false,
 		drained: false, drained + " instead of " + byController: false, "": false,
 	} {
 		t.Run(by, func(t *testing.T) {
@@ -173,7 +176,11 @@ func TestRepairOfACordonedNode(t *testing.T) {
 				f := newScheduled(t, nil, pool, works(condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, -time.Hour)), node)
 				now := clocktesting.NewFakePassiveClock(testNow)
 				f.clock = now
-				for _, after := range []time.Duration{0, maxPause, 2 * maxPause} { // it looks at the Node for a while
+				f.pass()
+				if got := f.blockedBy(poolKey{"ns", "p"}).text; !repaired && got != "" {
+					t.Errorf("before it would be repaired, it is blocked by %q", got)
+				}
+				for _, after := range []time.Duration{maxPause, 2 * maxPause} { // it looks at the Node for a while
 					now.SetTime(testNow.Add(after))
 					f.pass()
 				}

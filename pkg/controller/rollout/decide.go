@@ -234,6 +234,8 @@ func (p *pass) consider(h *host) {
 			why.text = ". A MachineHealthCheck replaces it, if one selects its Machine. To have it replaced now: kubectl delete machines.machine.openshift.io NAME -n " + h.key.Namespace
 		}
 		p.wait(h, why)
+	case r.kept && r.due.After(p.now):
+		p.decideAgainAt(r.due)
 	case r.kept:
 		p.wait(h, reason{kind: waitsForUncordon})
 	case r.action != "" && r.due.After(p.now):

@@ -44,7 +44,7 @@ type host struct {
 	node, ready bool
 	// cordoned: its Node takes no new pods, whoever wants that. lost: it was a Node, and is none.
 	cordoned, lost bool
-	// cordonedByOthers: it takes none because somebody wants that, and not since something of ours that was not completed. marked: an operation has
+	// cordonedByOthers: it takes none because a person wants that, or since something that they asked for and that was not completed. marked: an operation has
 	// cordoned it, whoever asked for that; the next thing that it does is to drain it.
 	cordonedByOthers, marked bool
 	// interrupted: its Node is cordoned since a configuration that was not completed, for example because somebody has canceled it.

@@ -6,6 +6,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,13 +62,15 @@ func (h *host) observe(node *corev1.Node) {
 	}
 }
 
-// cordonedByUs says whether the cordon of a Node is that of an update or a restart, or of a removal that is still wanted. That of a drain is not: a
-// person wants the Node to stay so.
+// cordonedByUs says whether the cordon of a Node is that of an update or a restart of the controller, or of a removal that is still wanted. What
+// a person has asked for is theirs: with a drain they want the Node to stay so, and what failed they may be at work on.
 func (h *host) cordonedByUs(node *corev1.Node) bool {
 	if h.leaving {
 		return node.Annotations[v1alpha1.CordonedByAnnotation] != ""
 	}
-	return drain.MarkedFor(node, string(v1alpha1.OperationReconfigure)) != "" || drain.MarkedFor(node, string(v1alpha1.OperationReboot)) != ""
+	return slices.ContainsFunc([]v1alpha1.OperationType{v1alpha1.OperationReconfigure, v1alpha1.OperationReboot}, func(t v1alpha1.OperationType) bool {
+		return drain.IsMarked(node, string(t), v1alpha1.ControllerRequester)
+	})
 }
 
 // nodeReady says whether a Node is ready.

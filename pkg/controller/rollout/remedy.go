@@ -25,7 +25,7 @@ type remedy struct {
 	due time.Time
 	// tried: everything was, and the Node is still not ready. forgotten: that may be so; what was done then has left the history.
 	tried, forgotten bool
-	// kept: something would be done, but somebody has cordoned the Node and may be at work on the host.
+	// kept: something would be done from due on, but somebody has cordoned the Node and may be at work on the host.
 	kept bool
 	// neverBegan: it was tried before, and each time it failed before anything was done to the host, for example because pods did not leave.
 	neverBegan bool
@@ -88,7 +88,7 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 // unlessCordoned is what is to be done about a host whose Node somebody else than us has cordoned, or not.
 func (r remedy) unlessCordoned(byOthers bool) remedy {
 	if byOthers && r.action != "" {
-		return remedy{kept: true}
+		return remedy{kept: true, due: r.due}
 	}
 	return r
 }

@@ -234,7 +234,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			if h.update {
 				wanted.Insert(h.key)
 			}
-			if h.remedy = remedyOf(instance, pool).unlessCordoned(h.cordonedByOthers); h.remedy.action != "" {
+			if h.remedy = remedyOf(instance, pool).unlessCordoned(h.cordonedByOthers); h.remedy.action != "" || h.remedy.kept {
 				h.remedy.due = later(h.remedy.due, calm().Add(maxPause))
 			}
 		}
