@@ -70,7 +70,7 @@ type holdup struct {
 	// moves: some wait only for other hosts, so that it goes on by itself. stays: some wait for something else.
 	// Removals are neither.
 	moves, stays bool
-	// kind is what all of the latter wait for, beside those that are tried again at some time. Empty: not for the same.
+	// kind is what all of the latter wait for, beside those of [asides]. Empty: not for the same.
 	kind waitKind
 	// upkeep: what the latter wait for is no part of a rollout.
 	upkeep bool
@@ -99,8 +99,10 @@ func sumUp(waits map[types.NamespacedName]reason) holdup {
 	if kinds.Has(waitsForBroken) { // which is those
 		kinds.Delete(waitsForRepair)
 	}
-	if len(kinds) > 1 {
-		kinds.Delete(waitsForTime)
+	for _, aside := range asides {
+		if len(kinds) > 1 {
+			kinds.Delete(aside)
+		}
 	}
 	if len(kinds) == 1 {
 		sum.kind, _ = kinds.PopAny()

@@ -26,6 +26,11 @@ func TestLastingWaits(t *testing.T) {
 	})
 	wants := func(cause v1alpha1.OperationCause) func(*host) { return func(h *host) { h.restart = cause } }
 	later := func(h *host) { h.due = testNow.Add(time.Hour) }
+	isCordoned := func(h *host) { h.cordoned = true }
+	cannotSay := func(h *host) { h.failing, h.failingSince = "The agent does not run.", testNow.Add(-planPatience) }
+	unfitFor := func(name string, kind waitKind) host {
+		return outdated(name, "", isUpToDate, func(h *host) { h.unfit = kind })
+	}
 	for _, tt := range []struct {
 		name   string
 		pool   *v1alpha1.WindowsNodePool
@@ -43,11 +48,20 @@ func TestLastingWaits(t *testing.T) {
 		{"somebody has asked for restarts", closed, []host{outdated("a", "", isUpToDate, wants(v1alpha1.CauseRestartRequested))}, v1alpha1.ReasonWindowClosed, "Hosts wait for the window of the pool"},
 		{"one is broken", nil, []host{outdated("a", drains), outdated("b", "", isUpToDate, breaks, isDown)}, v1alpha1.ReasonHostsBroken, "the others wait for that"},
 		{"only a broken one is left", nil, []host{outdated("b", "", isUpToDate, breaks, isDown)}, v1alpha1.ReasonHostsBroken, "broke hosts;"},
-		{"different things", closed, []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.unfit = waitsForUnpause })}, v1alpha1.ReasonUpdateBlocked, "Hosts wait for somebody or for a time"},
+		{"different things", closed, []host{outdated("a", drains), unfitFor("b", waitsForLogin)}, v1alpha1.ReasonUpdateBlocked, "Hosts wait for somebody or for a time"},
+		{"one is paused", closed, []host{outdated("a", drains), unfitFor("b", waitsForUnpause)}, v1alpha1.ReasonWindowClosed, "Hosts wait for the window of the pool"},
+		{"only paused ones are left", nil, []host{unfitFor("b", waitsForUnpause)}, v1alpha1.ReasonUpdateBlocked, "Hosts wait for somebody or for a time"},
+		{"and one of others", nil, []host{unfitFor("b", waitsForUnpause), unfitFor("c", waitsForTakeover)}, v1alpha1.ReasonUpdateBlocked, "Hosts wait for somebody or for a time"},
+		{"canaries, and hosts that are never updated", canary, []host{outdated("a", drains), outdated("b", "", isUpToDate), unfitFor("c", waitsForUnpause), unfitFor("d", waitsForTakeover), unfitFor("e", waitsForDuplicate), unfitFor("f", waitsForPayload)}, v1alpha1.ReasonCanariesUpdated, "the others wait until it is raised or removed"},
+		{"a Node stays cordoned", nil, []host{outdated("a", drains), outdated("b", "", isUpToDate, isCordoned)}, v1alpha1.ReasonHostsOutOfService, "Hosts wait for others that are out of service"},
+		{"one does not say what its update costs", nil, []host{outdated("a", "", cannotSay)}, v1alpha1.ReasonUpdateCostUnknown, "Hosts do not say what their update costs"},
+		{"another one is paused", nil, []host{outdated("a", "", cannotSay), unfitFor("b", waitsForUnpause)}, v1alpha1.ReasonUpdateCostUnknown, "Hosts do not say what their update costs"},
+		{"another one is tried again at a time", nil, []host{outdated("a", "", cannotSay), outdated("b", drains, later)}, v1alpha1.ReasonUpdateCostUnknown, "Hosts do not say what their update costs"},
+		{"the others wait for a Node that stays cordoned", nil, []host{outdated("a", "", cannotSay), outdated("b", drains), outdated("c", "", isUpToDate, isCordoned)}, v1alpha1.ReasonHostsOutOfService, "Hosts wait for others that are out of service"},
 		{"only updates of Windows are outstanding", closed, []host{outdated("a", "", isUpToDate, wants(v1alpha1.CauseWindowsUpdates)), outdated("b", "", isUpToDate)}, v1alpha1.ReasonAllUpdated, "Updates of Windows or restarts are outstanding. Hosts wait for the window of the pool"},
 		{"and a restart that Windows waits for, later", closed, []host{outdated("a", "", isUpToDate, wants(v1alpha1.CauseWindowsUpdates)), toRestart("b", func(h *host) { h.restartDue = testNow.Add(time.Hour) })}, v1alpha1.ReasonAllUpdated, "Hosts wait for the window of the pool"},
 		{"they failed on another host", nil, []host{outdated("a", "", isUpToDate, wants(v1alpha1.CauseWindowsUpdates)), outdated("b", "", isUpToDate, func(h *host) { h.lacksUpdates = true })}, v1alpha1.ReasonAllUpdated, "Updates of Windows could not be installed on hosts"},
-		{"a Node that somebody has cordoned", nil, []host{outdated("a", "", isUpToDate, wants(v1alpha1.CauseWindowsUpdates)), outdated("b", "", isUpToDate, func(h *host) { h.cordoned = true })}, v1alpha1.ReasonAllUpdated, "Hosts wait for somebody or for a time"},
+		{"a Node that somebody has cordoned", nil, []host{outdated("a", "", isUpToDate, wants(v1alpha1.CauseWindowsUpdates)), outdated("b", "", isUpToDate, isCordoned)}, v1alpha1.ReasonAllUpdated, "Hosts wait for others that are out of service"},
 		{"it is the turn of others", nil, []host{outdated("a", "", isUpToDate, wants(v1alpha1.CauseWindowsUpdates)), outdated("b", "", isUpToDate, func(h *host) { h.holds, h.active = slotDisruption, true })}, v1alpha1.ReasonUpdateInProgress, "Hosts are next"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,7 +76,7 @@ func TestLastingWaits(t *testing.T) {
 			var instances []*v1alpha1.WindowsInstance
 			for _, h := range tt.hosts {
 				instances = append(instances, edited(ready(h.key.Name), func(i *v1alpha1.WindowsInstance) {
-					if h.update {
+					if h.update || h.unfit != "" {
 						i.Status.DesiredRevision = "r2"
 					}
 				}))

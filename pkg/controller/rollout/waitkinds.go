@@ -54,15 +54,18 @@ type waitTold struct{ reason, text string }
 var waitKinds = map[waitKind]struct {
 	// passes: it is over when it is the turn of the host. Else nobody knows when it is.
 	passes bool
-	// updating is the reason and the text of the condition Updating of a pool of which all hosts that are left wait for it. Empty: they wait for
-	// somebody or for a time.
+	// updating is the reason and the text of the condition Updating of a pool of which all hosts that are left wait for it, beside those of
+	// [asides]. Empty: they wait for somebody or for a time.
 	updating waitTold
 	// upToDate is what the condition UpToDate of an instance tells, with [1] the pool, [2] the instance and [3] its namespace. Empty: nothing. All others
 	// are over when it is the turn of the host, or their conditions say it anyway. None is about certain hosts or times: each is written once,
 	// however many hosts come before, or how often a window opens.
 	upToDate string
 }{
-	waitsForPlan: {passes: true},
+	waitsForPlan: {
+		passes:   true,
+		updating: waitTold{v1alpha1.ReasonUpdateCostUnknown, "Hosts do not say what their update costs"},
+	},
 	waitsForRequest: {
 		updating: waitTold{v1alpha1.ReasonUpdatesOnRequest, "Hosts are updated when somebody asks for it (spec.updateStrategy.type)"},
 		upToDate: "It is updated when somebody asks for it (spec.updateStrategy.type of %[1]s): kubectl windows reconfigure %[2]s -n %[3]s",
@@ -83,7 +86,10 @@ var waitKinds = map[waitKind]struct {
 		updating: waitTold{v1alpha1.ReasonUpdatesStopped, "The update failed on hosts, and the others wait for that"},
 		upToDate: "It is not updated because the update failed on others of %[1]s.",
 	},
-	waitsForPool:            {passes: true},
+	waitsForPool: {
+		passes:   true,
+		updating: waitTold{v1alpha1.ReasonHostsOutOfService, "Hosts wait for others that are out of service (spec.updateStrategy.rollingUpdate.maxUnavailable)"},
+	},
 	waitsForCluster:         {passes: true},
 	waitsForFirst:           {passes: true},
 	waitsForServiceRestarts: {passes: true},
@@ -117,6 +123,10 @@ var waitKinds = map[waitKind]struct {
 	waitsForTakeover:  {},
 	waitsForPayload:   {},
 }
+
+// asides are what single hosts of a pool wait for, which does not keep the others. First come those that their pool does not update at all: what
+// the others wait for is news to somebody who has paused a host. The later ones are said if only those are left.
+var asides = []waitKind{waitsForUnpause, waitsForTakeover, waitsForDuplicate, waitsForPayload, waitsForTime, waitsForPlan}
 
 // lasts says whether it is more than the turn of other hosts, so that nobody knows when it is over.
 func (k waitKind) lasts() bool { return !waitKinds[k].passes }

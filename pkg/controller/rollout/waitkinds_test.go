@@ -50,6 +50,7 @@ func TestWaitKinds(t *testing.T) {
 	if diff := cmp.Diff(map[waitKind]string{
 		waitsForRequest: "UpdatesOnRequest", waitsForWindow: "WindowClosed", waitsForCanary: "CanariesUpdated", waitsForBroken: "HostsBroken", waitsForRepair: "HostsBroken",
 		waitsForFailed: "UpdatesStopped", waitsForFailedUpdates: "UpdatesStopped", waitsForResume: "RolledBack", waitsForConfirmation: "ConfirmationNeeded",
+		waitsForPool: "HostsOutOfService", waitsForPlan: "UpdateCostUnknown",
 	}, updating); diff != "" {
 		t.Errorf("reasons of the condition Updating (-want +got):\n%s", diff)
 	}

@@ -251,6 +251,11 @@ const (
 	ReasonUpdatesOnRequest = "UpdatesOnRequest"
 	// ReasonCanariesUpdated (Updating=False): the canaries are updated, and the other hosts wait until somebody raises or removes their number.
 	ReasonCanariesUpdated = "CanariesUpdated"
+	// ReasonHostsOutOfService (Updating=False): hosts wait for others that are out of service, such as those whose Node somebody has cordoned, and on
+	// which nothing is done; as many may be out of service at a time as spec.updateStrategy.rollingUpdate.maxUnavailable says.
+	ReasonHostsOutOfService = "HostsOutOfService"
+	// ReasonUpdateCostUnknown (Updating=False): hosts have not said for long what their update costs, and are not updated before.
+	ReasonUpdateCostUnknown = "UpdateCostUnknown"
 	// ReasonUpdateBlocked (Updating=False): hosts wait for somebody, or for a time, and not all for the same; see status.blockedBy.
 	ReasonUpdateBlocked = "UpdateBlocked"
 	// ReasonAsExpected (Degraded=False).
