@@ -5,8 +5,10 @@ package cluster
 
 import (
 	"cmp"
+	"crypto/tls"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
@@ -196,4 +198,18 @@ func runningOn(node *corev1.Node) *utilversion.Version {
 // Published returns the services of hosts as WMCO publishes them, for tools that read that.
 func (s *Snapshot) Published() (*document.PublishedServices, error) {
 	return document.Publish(s.common.Cluster.ServiceOptions, s.common.Cluster.Proxy)
+}
+
+// exporterExpires is when the certificate expires that hosts serve metrics with; before is when that of the snapshot before does, with which
+// they go on if there is none. Zero: they are to serve none.
+func (s *Snapshot) exporterExpires(before time.Time) time.Time {
+	cluster := &s.common.Cluster
+	if cluster.NoMetrics {
+		return time.Time{}
+	}
+	pair, err := tls.X509KeyPair(cluster.ExporterCertificate, cluster.ExporterKey)
+	if err != nil {
+		return before
+	}
+	return pair.Leaf.NotAfter
 }

@@ -5,7 +5,6 @@ package cluster
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"reflect"
@@ -97,6 +96,8 @@ type Source struct {
 	changed bool
 	// seen is what last was made of. It is replaced and never changed.
 	seen seen
+	// exporterExpires is as [Source.ExporterExpires] says.
+	exporterExpires time.Time
 	// watches are those of Start. Nil while that does not run.
 	watches *watches
 }
@@ -314,6 +315,9 @@ func (s *Source) refresh(ctx context.Context, maxAge time.Duration) (*Snapshot, 
 	// Nothing tells of another version of an API server, by which one of several payloads is chosen.
 	record.seen.awaits = record.seen.awaits || len(s.o.Live.Settings.Payloads) > 1
 	s.last, s.seen = &reading{snapshot: snapshot, err: err}, record.seen
+	if snapshot != nil {
+		s.exporterExpires = snapshot.exporterExpires(s.exporterExpires)
+	}
 	s.wake()
 	return snapshot, err
 }
@@ -435,17 +439,12 @@ func (s *Source) InputsWrong() int {
 	return len(slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.OtherOperator }))
 }
 
-// ExporterExpires is when the certificate expires that hosts serve metrics with, as it was last read. Zero: there is none, or nothing was read.
+// ExporterExpires is when the certificate expires that hosts serve metrics with: the last one that was read, as hosts go on with it while there is
+// none or inputs are wrong. Zero: none was read, or hosts are to serve no metrics.
 func (s *Source) ExporterExpires() time.Time {
-	snapshot, err := s.latest()
-	if snapshot == nil || err != nil {
-		return time.Time{}
-	}
-	pair, err := tls.X509KeyPair(snapshot.common.Cluster.ExporterCertificate, snapshot.common.Cluster.ExporterKey)
-	if err != nil {
-		return time.Time{}
-	}
-	return pair.Leaf.NotAfter
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.exporterExpires
 }
 
 // MetricsKept says why a host that serves metrics goes on with the certificate that it has, and what to do about it, where others

@@ -301,8 +301,38 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	next(t, s, changed)
-	if left := time.Until(s.ExporterExpires()); left <= 0 || left > 48*time.Hour {
+	expires := s.ExporterExpires()
+	if left := time.Until(expires); left <= 0 || left > 48*time.Hour {
 		t.Errorf("the certificate of metrics expires in %s", left)
+	}
+	// Hosts go on with it until there is another one.
+	if err := c.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ExporterSecret}}); err != nil {
+		t.Fatal(err)
+	}
+	next(t, s, changed)
+	if at := s.ExporterExpires(); !at.Equal(expires) {
+		t.Errorf("without the Secret the certificate of metrics expires at %s, and not at %s", at, expires)
+	}
+	info := clusterInfo(ca, "https://api.example.com:6443")
+	if err := c.Delete(t.Context(), info); err != nil {
+		t.Fatal(err)
+	}
+	next(t, s, changed)
+	if at := s.ExporterExpires(); !at.Equal(expires) || s.InputsWrong() == 0 {
+		t.Errorf("while %d inputs are wrong the certificate of metrics expires at %s, and not at %s", s.InputsWrong(), at, expires)
+	}
+	if err := c.Create(t.Context(), clusterInfo(ca, "https://api.example.com:6443")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ExporterSecret},
+		Data:       map[string][]byte{metricsKey: []byte(noMetrics)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	next(t, s, changed)
+	if at := s.ExporterExpires(); !at.IsZero() {
+		t.Errorf("a certificate expires at %s that no host is to serve metrics with", at)
 	}
 
 	// Somebody deletes the key of digests: there is another one, and hosts get their secrets again.
