@@ -21,8 +21,8 @@ type standing struct {
 	configurationFailed, removalFailed bool
 }
 
-// newStanding sums up what was decided about an instance. Nothing failed on a host that somebody has paused, nor on one that has what it is
-// to have, although an attempt at something else did.
+// newStanding sums up what was decided about an instance. Nothing failed on a host that somebody has paused, on one that another
+// instance has, nor on one that has what it is to have, although an attempt at something else did.
 func newStanding(decided snapshot, a action) standing {
 	failed := func(t v1alpha1.OperationType) bool {
 		return decided.paused == "" && lastEnded(&decided.instance.Status, t).BrokenOff()
@@ -30,7 +30,8 @@ func newStanding(decided snapshot, a action) standing {
 	if !decided.instance.DeletionTimestamp.IsZero() {
 		return standing{removalWaits: a.pending, removalFailed: decided.held() && failed(v1alpha1.OperationRemove)}
 	}
-	return standing{configurationWaits: a.pending, configurationFailed: decided.managed && !decided.satisfied() && failed(v1alpha1.OperationReconfigure)}
+	counts := decided.managed && decided.instance.Status.KeptOff() == nil && !decided.satisfied()
+	return standing{configurationWaits: a.pending, configurationFailed: counts && failed(v1alpha1.OperationReconfigure)}
 }
 
 // lastEnded is the newest attempt of a type that has ended: while it is tried again nothing has become better. Nil: none is known since the host
@@ -62,7 +63,7 @@ func newStandingMetric(name, help string, is func(standing) bool) standingMetric
 
 var standingMetrics = []standingMetric{
 	newStandingMetric("windows_instance_configurations_waiting", "Hosts that are to be configured, for the first time or again, and are not yet.", func(s standing) bool { return s.configurationWaits }),
-	newStandingMetric("windows_instance_configurations_failed", "Hosts whose last operation to configure them that has ended failed, or was canceled by somebody, without those that are paused.", func(s standing) bool { return s.configurationFailed }),
+	newStandingMetric("windows_instance_configurations_failed", "Hosts whose last operation to configure them that has ended failed, or was canceled by somebody, without those that are paused or that another instance has.", func(s standing) bool { return s.configurationFailed }),
 	newStandingMetric("windows_instance_removals_waiting", "Hosts whose instance was deleted, and that are to be cleaned and are not yet.", func(s standing) bool { return s.removalWaits }),
 	newStandingMetric("windows_instance_removals_failed", "Hosts whose instance was deleted, and whose last operation to clean them that has ended failed, or was canceled by somebody, without those that are paused.", func(s standing) bool { return s.removalFailed }),
 }

@@ -567,6 +567,7 @@ func TestMetrics(t *testing.T) {
 	withNode := func(i *v1alpha1.WindowsInstance) {
 		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "n"}
 	}
+	keptOff := condition(v1alpha1.ConditionResolved, metav1.ConditionFalse, v1alpha1.ReasonDuplicateHost)
 	const waiting, notConfigured, removalWaits, notRemoved = "windows_instance_configurations_waiting", "windows_instance_configurations_failed", "windows_instance_removals_waiting", "windows_instance_removals_failed"
 	for _, test := range []struct {
 		name     string
@@ -583,6 +584,7 @@ func TestMetrics(t *testing.T) {
 		{"succeeded, and is configured again", newInstance(has(revision2), held, ops(op(reconfigure, running, 0), op(reconfigure, succeeded, time.Minute))), snapshot{}, nil},
 		{"failed, and nothing else is wanted any more", newInstance(has(revision1), held, withNode, ops(op(reconfigure, failed, 0))), snapshot{}, nil},
 		{"failed, and was paused", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0))), snapshot{paused: "spec.paused"}, nil},
+		{"failed, and was found to be the host of another instance", newInstance(held, failedCondition, keptOff, ops(op(reconfigure, failed, 0))), snapshot{}, nil},
 		{"failed, and the next attempt was not wanted", newInstance(held, failedCondition, ops(op(reconfigure, canceled, 0), op(reconfigure, failed, time.Minute))), snapshot{}, []string{notConfigured, waiting}},
 		{"not wanted for a while", newInstance(has(revision2), held, ops(op(reconfigure, canceled, 0), op(reconfigure, succeeded, time.Hour))), snapshot{}, []string{waiting}},
 		{"unreachable and deleted", newInstance(has(revision1), held, deleted(0), ops(op(remove, failed, 0))), snapshot{}, []string{notRemoved, removalWaits}},
