@@ -283,13 +283,14 @@ func (c *CredentialCache) parse(data map[string][]byte) (credentials, error) {
 	return parsed, nil
 }
 
-// Expires is when the first of the certificates in the data of a Secret expires. Zero: none does, or nobody can log in with the data.
-func (c *CredentialCache) Expires(data map[string][]byte) time.Time {
+// Expires is when the first of the certificates in the data of a Secret expires, of those of the keys with fingerprints that are needed; nil: all
+// are. Zero: none does, or nobody can log in with the data.
+func (c *CredentialCache) Expires(data map[string][]byte, needed func(fingerprint string) bool) time.Time {
 	parsed, err := c.parse(data)
 	if err != nil {
 		return time.Time{}
 	}
-	return parsed.expires()
+	return parsed.expires(needed)
 }
 
 // remember adds to a part of the cache. When that is full it begins again: Secrets that are gone must not stay for ever, and

@@ -144,11 +144,11 @@ func (c credentials) describeCertificate(fingerprint string) string {
 	return fmt.Sprintf("a certificate of key %s, which is valid until %s", fingerprint, i.certificate.Before().Format(time.RFC3339))
 }
 
-// expires is when the first of their certificates expires. Zero: none does.
-func (c credentials) expires() time.Time {
+// expires is when the first of their certificates expires, of those of the keys with fingerprints that are needed; nil: all are. Zero: none does.
+func (c credentials) expires(needed func(fingerprint string) bool) time.Time {
 	var first time.Time
 	for _, i := range c.identities {
-		if i.certificate == nil {
+		if i.certificate == nil || needed != nil && !needed(i.fingerprint()) {
 			continue
 		}
 		if before := i.certificate.Before(); first.IsZero() || !before.IsZero() && before.Before(first) {

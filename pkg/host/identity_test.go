@@ -129,26 +129,28 @@ func tooMany() map[string][]byte {
 // TestExpires: the certificate counts that expires first.
 func TestExpires(t *testing.T) {
 	one, _, _ := newPrivateKey(t)
-	two, _, _ := newPrivateKey(t)
+	two, _, second := newPrivateKey(t)
 	at := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
 	until := func(private []byte, in time.Duration) []byte {
 		return certificateOf(t, private, func(c *ssh.Certificate) { c.ValidBefore = uint64(at.Add(in).Unix()) })
 	}
 	for _, test := range []struct {
-		name string
-		data map[string][]byte
-		want time.Time
+		name   string
+		data   map[string][]byte
+		needed func(string) bool
+		want   time.Time
 	}{
-		{"nothing", nil, time.Time{}},
-		{"no certificate", map[string][]byte{"private-key.pem": one}, time.Time{}},
-		{"one", map[string][]byte{"private-key.pem": one, "private-key.pem-cert.pub": until(one, time.Hour)}, at.Add(time.Hour)},
-		{"the second", map[string][]byte{"private-key.pem": one, "private-key.pem-cert.pub": until(one, time.Hour), "private-key-b.pem": two, "private-key-b.pem-cert.pub": until(two, time.Minute)}, at.Add(time.Minute)},
-		{"the first does not", map[string][]byte{"private-key.pem": one, "private-key.pem-cert.pub": certificateOf(t, one, nil), "private-key-b.pem": two, "private-key-b.pem-cert.pub": until(two, time.Minute)}, at.Add(time.Minute)},
-		{"the second does not", map[string][]byte{"private-key.pem": one, "private-key.pem-cert.pub": until(one, time.Minute), "private-key-b.pem": two, "private-key-b.pem-cert.pub": certificateOf(t, two, nil)}, at.Add(time.Minute)},
-		{"none does", map[string][]byte{"private-key.pem": one, "private-key.pem-cert.pub": certificateOf(t, one, nil)}, time.Time{}},
-		{"of another key", map[string][]byte{"private-key.pem": two, "private-key.pem-cert.pub": until(one, time.Hour)}, time.Time{}},
+		{"nothing", nil, nil, time.Time{}},
+		{"no certificate", map[string][]byte{"private-key.pem": one}, nil, time.Time{}},
+		{"one", map[string][]byte{"private-key.pem": one, "private-key.pem-cert.pub": until(one, time.Hour)}, nil, at.Add(time.Hour)},
+		{"the second", map[string][]byte{"private-key.pem": one, "private-key.pem-cert.pub": until(one, time.Hour), "private-key-b.pem": two, "private-key-b.pem-cert.pub": until(two, time.Minute)}, nil, at.Add(time.Minute)},
+		{"the first does not", map[string][]byte{"private-key.pem": one, "private-key.pem-cert.pub": certificateOf(t, one, nil), "private-key-b.pem": two, "private-key-b.pem-cert.pub": until(two, time.Minute)}, nil, at.Add(time.Minute)},
+		{"the second does not", map[string][]byte{"private-key.pem": one, "private-key.pem-cert.pub": until(one, time.Minute), "private-key-b.pem": two, "private-key-b.pem-cert.pub": certificateOf(t, two, nil)}, nil, at.Add(time.Minute)},
+		{"none does", map[string][]byte{"private-key.pem": one, "private-key.pem-cert.pub": certificateOf(t, one, nil)}, nil, time.Time{}},
+		{"only the second is needed", map[string][]byte{"private-key.pem": one, "private-key.pem-cert.pub": until(one, time.Minute), "private-key-b.pem": two, "private-key-b.pem-cert.pub": until(two, time.Hour)}, func(key string) bool { return key == second }, at.Add(time.Hour)},
+		{"of another key", map[string][]byte{"private-key.pem": two, "private-key.pem-cert.pub": until(one, time.Hour)}, nil, time.Time{}},
 	} {
-		if got := new(CredentialCache).Expires(test.data); !got.Equal(test.want) {
+		if got := new(CredentialCache).Expires(test.data, test.needed); !got.Equal(test.want) {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}

@@ -163,6 +163,12 @@ func mayGoBack(i *v1alpha1.WindowsInstance) bool {
 	return i.Status.CurrentRevision == "" || wmco.IsAdoptedRevision(i.Status.CurrentRevision)
 }
 
+// needed are those of the keys of a Secret that hosts of the instances accept, and the first one, which all others get.
+func needed(sound []string, instances []*v1alpha1.WindowsInstance) []string {
+	accepted := acceptedBy(instances)
+	return slices.DeleteFunc(slices.Clone(sound), func(key string) bool { return key != sound[0] && !accepted.Has(key) })
+}
+
 // acceptedBy returns the keys that the hosts of instances are known to accept, or are getting.
 func acceptedBy(instances []*v1alpha1.WindowsInstance) sets.Set[string] {
 	accepted := sets.New[string]()

@@ -4,6 +4,7 @@
 package keys
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,7 +27,7 @@ func newMetrics(registerer prometheus.Registerer) metrics {
 		}, []string{"namespace", "secret", "key"}),
 		expires: with.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "windows_credentials_certificate_expiration_timestamp_seconds",
-			Help: "When the first of the SSH certificates in a Secret with the credentials of hosts expires, in seconds since 1970. Secrets without one that expires are not there.",
+			Help: "When the first SSH certificate expires that is needed of a Secret with the credentials of hosts, in seconds since 1970. Secrets without one that expires are not there.",
 		}, []string{"namespace", "secret"}),
 	}
 }
@@ -47,7 +48,7 @@ func (r *Reconciler) measure(secret types.NamespacedName, p *progress) {
 func (r *Reconciler) measureCertificates(secret types.NamespacedName, s *secretState) {
 	var expires time.Time
 	if s != nil {
-		expires = r.credentials.Expires(s.secret.Data)
+		expires = r.credentials.Expires(s.secret.Data, func(key string) bool { return slices.Contains(s.needed, key) })
 	}
 	if expires.IsZero() {
 		r.metrics.expires.DeleteLabelValues(secret.Namespace, secret.Name)

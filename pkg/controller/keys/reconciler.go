@@ -83,6 +83,8 @@ type secretState struct {
 	secret        *corev1.Secret
 	before, after host.Kept
 	progress      progress
+	// needed are the keys of which certificates are needed.
+	needed []string
 	// goBack are the hosts that may accept a former key again after a boot.
 	goBack []string
 }
@@ -228,7 +230,7 @@ func (r *Reconciler) look(ctx context.Context, name types.NamespacedName, text [
 	r.Current.set(name, sound)
 	r.sayCompromised(secret, r.credentials.Compromised(name, secret.Data, compromised))
 	after := keep(before, now, compromised, instances, r.now().UTC(), 2*r.ProbeTimeout)
-	state := &secretState{secret: secret, before: before, after: after, progress: progressOf(instances, sound...)}
+	state := &secretState{secret: secret, before: before, after: after, progress: progressOf(instances, sound...), needed: needed(sound, instances)}
 	for _, i := range instances {
 		if mayGoBack(i) {
 			state.goBack = append(state.goBack, i.Name)

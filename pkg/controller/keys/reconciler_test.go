@@ -245,35 +245,45 @@ windows_credentials_hosts{key="unknown",namespace="operator",secret="cloud-priva
 	}
 }
 
-// TestCertificateExpires: of a Secret whose certificate expires it is said when, until the certificate, the Secret or the last host is gone.
-func TestCertificateExpires(t *testing.T) {
-	private, key := keyPair(t)
+// certificateUntil is a certificate of a private key that is valid until so many seconds after 1970.
+func certificateUntil(t *testing.T, private []byte, seconds uint64) []byte {
+	t.Helper()
 	signer, err := ssh.ParsePrivateKey(private)
 	if err != nil {
 		t.Fatal(err)
 	}
-	until := func(seconds uint64) []byte {
-		certificate := &ssh.Certificate{Key: signer.PublicKey(), CertType: ssh.UserCert, ValidPrincipals: []string{"administrator"}, ValidBefore: seconds}
-		if err := certificate.SignCert(rand.Reader, signer); err != nil {
-			t.Fatal(err)
-		}
-		return ssh.MarshalAuthorizedKey(certificate)
+	certificate := &ssh.Certificate{Key: signer.PublicKey(), CertType: ssh.UserCert, ValidPrincipals: []string{"administrator"}, ValidBefore: seconds}
+	if err := certificate.SignCert(rand.Reader, signer); err != nil {
+		t.Fatal(err)
 	}
+	return ssh.MarshalAuthorizedKey(certificate)
+}
+
+// expectExpiry wants the metric to have when the certificate of a Secret expires, and nothing else. Empty: nothing.
+func (f *fixture) expectExpiry(when string, secret types.NamespacedName, value string) {
+	f.t.Helper()
+	want := ""
+	if value != "" {
+		want = fmt.Sprintf(`# HELP windows_credentials_certificate_expiration_timestamp_seconds When the first SSH certificate expires that is needed of a Secret with the credentials of hosts, in seconds since 1970. Secrets without one that expires are not there.
+# TYPE windows_credentials_certificate_expiration_timestamp_seconds gauge
+windows_credentials_certificate_expiration_timestamp_seconds{namespace=%q,secret=%q} %s
+`, secret.Namespace, secret.Name, value)
+	}
+	if err := testutil.CollectAndCompare(f.metrics.expires, strings.NewReader(want)); err != nil {
+		f.t.Errorf("%s: %v", when, err)
+	}
+}
+
+// TestCertificateExpires: of a Secret whose certificate expires it is said when, until the certificate, the Secret or the last host is gone.
+func TestCertificateExpires(t *testing.T) {
+	private, key := keyPair(t)
+	until := func(seconds uint64) []byte { return certificateUntil(t, private, seconds) }
 	instance := instanceWith("win-1", key, "")
 	f := newFixture(t, secretWith(clusterKey, private), instance)
-	const secret = `{namespace="operator",secret="cloud-private-key"}`
 	expect := func(when, value string) {
 		t.Helper()
 		f.reconcile(clusterKey)
-		want := ""
-		if value != "" {
-			want = `# HELP windows_credentials_certificate_expiration_timestamp_seconds When the first of the SSH certificates in a Secret with the credentials of hosts expires, in seconds since 1970. Secrets without one that expires are not there.
-# TYPE windows_credentials_certificate_expiration_timestamp_seconds gauge
-windows_credentials_certificate_expiration_timestamp_seconds` + secret + " " + value + "\n"
-		}
-		if err := testutil.CollectAndCompare(f.metrics.expires, strings.NewReader(want)); err != nil {
-			t.Errorf("%s: %v", when, err)
-		}
+		f.expectExpiry(when, clusterKey, value)
 	}
 	write := func(certificate []byte) {
 		t.Helper()
@@ -313,6 +323,41 @@ windows_credentials_certificate_expiration_timestamp_seconds` + secret + " " + v
 		t.Fatal(err)
 	}
 	expect("without hosts", "")
+}
+
+// TestCertificatesThatAreNeeded: the certificate of a key counts if hosts accept that, or are to get it.
+func TestCertificatesThatAreNeeded(t *testing.T) {
+	first, one := keyPair(t)
+	further, two := keyPair(t)
+	const soon, later = "2e+09", "2.1e+09"
+	for _, tt := range []struct {
+		name        string
+		hosts       []string
+		compromised string
+		want        string
+	}{
+		{"all hosts have the first key", []string{one, one}, "", later},
+		{"one has the further key", []string{one, two}, "", soon},
+		{"one was not logged in to", []string{one, "unknown"}, "", later},
+		{"all have the further key, and keep it", []string{two}, "", soon},
+		{"the further key is compromised", []string{one, two}, two, later},
+		{"the first key is compromised", []string{two}, one, soon},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			secret := secretWith(clusterKey, first)
+			secret.Annotations = map[string]string{v1alpha1.CompromisedKeysAnnotation: tt.compromised}
+			secret.Data["private-key.pem-cert.pub"] = certificateUntil(t, first, 2_100_000_000)
+			secret.Data["private-key-b.pem"], secret.Data["private-key-b.pem-cert.pub"] = further, certificateUntil(t, further, 2_000_000_000)
+			f := newFixture(t, secret)
+			for n, has := range tt.hosts {
+				if err := f.client.Create(t.Context(), instanceWith(fmt.Sprintf("win-%d", n), has, "")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.reconcile(clusterKey)
+			f.expectExpiry("of those", clusterKey, tt.want)
+		})
+	}
 }
 
 // TestCopiesForMachines: a copy stays for a Machine that may accept the former key again after a boot, and goes when its host is configured.
