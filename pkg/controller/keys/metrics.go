@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -27,7 +28,7 @@ func newMetrics(registerer prometheus.Registerer) metrics {
 		}, []string{"namespace", "secret", "key"}),
 		expires: with.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "windows_credentials_certificate_expiration_timestamp_seconds",
-			Help: "When the first SSH certificate expires that is needed of a Secret with the credentials of hosts, in seconds since 1970. Secrets without one that expires are not there.",
+			Help: "When the first SSH certificate expires that is needed of a Secret with the credentials of hosts or of their bastions, in seconds since 1970. Secrets without one that expires are not there.",
 		}, []string{"namespace", "secret"}),
 	}
 }
@@ -44,12 +45,22 @@ func (r *Reconciler) measure(secret types.NamespacedName, p *progress) {
 	}
 }
 
-// measureCertificates sets the metric of certificates for a Secret; nil: it is gone, or nobody can log in with it.
+// measureCertificates sets the metric of certificates for a Secret of hosts; nil: it is gone, or nobody can log in with it.
 func (r *Reconciler) measureCertificates(secret types.NamespacedName, s *secretState) {
-	var expires time.Time
-	if s != nil {
-		expires = r.credentials.Expires(s.secret.Data, func(key string) bool { return slices.Contains(s.needed, key) })
+	if s == nil {
+		r.setExpiry(secret, time.Time{})
+		return
 	}
+	r.setExpiry(secret, r.expiryOf(s.secret, s.needed))
+}
+
+// expiryOf is when the first certificate of some keys of a Secret expires. Zero: none does.
+func (r *Reconciler) expiryOf(secret *corev1.Secret, keys []string) time.Time {
+	return r.credentials.Expires(secret.Data, func(key string) bool { return slices.Contains(keys, key) })
+}
+
+// setExpiry sets the metric of certificates for a Secret. Zero: it has none that expires.
+func (r *Reconciler) setExpiry(secret types.NamespacedName, expires time.Time) {
 	if expires.IsZero() {
 		r.metrics.expires.DeleteLabelValues(secret.Namespace, secret.Name)
 		return

@@ -129,11 +129,15 @@ type usage struct {
 
 // of is the Secret of an instance.
 func (u usage) of(instance *v1alpha1.WindowsInstance) types.NamespacedName {
-	var pool *v1alpha1.WindowsNodePool
+	return host.SecretOf(instance, u.poolOf(instance), u.cluster)
+}
+
+// poolOf is the pool of an instance. Nil: it is in none, or that is not there.
+func (u usage) poolOf(instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsNodePool {
 	if ref := instance.Spec.PoolRef; ref != nil {
-		pool = u.pools[types.NamespacedName{Namespace: instance.Namespace, Name: ref.Name}]
+		return u.pools[types.NamespacedName{Namespace: instance.Namespace, Name: ref.Name}]
 	}
-	return host.SecretOf(instance, pool, u.cluster)
+	return nil
 }
 
 // instancesBySecret reads the cache. What it returns belongs to that.

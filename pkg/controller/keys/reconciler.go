@@ -47,8 +47,8 @@ type Reconciler struct {
 
 	client  client.Client
 	metrics metrics
-	// measured are the Secrets that the metric has, by namespace. There is one worker.
-	measured map[string][]string
+	// measured are the Secrets of hosts that the metrics have, and bastions those of bastions, by namespace. There is one worker.
+	measured, bastions map[string][]string
 	// now is the clock.
 	now func() time.Time
 	// refused are the namespaces in which nothing can be kept, and when that was said.
@@ -68,7 +68,7 @@ type Reconciler struct {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 func newReconciler(c client.Client, o Options) *Reconciler {
-	return &Reconciler{Options: o, client: c, metrics: newMetrics(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]time.Time{}, full: map[types.NamespacedName]time.Time{}, compromised: map[types.NamespacedName]string{}, holds: map[string]bool{}, written: map[string]keptSecret{}}
+	return &Reconciler{Options: o, client: c, metrics: newMetrics(o.Registerer), now: time.Now, measured: map[string][]string{}, bastions: map[string][]string{}, refused: map[string]time.Time{}, full: map[types.NamespacedName]time.Time{}, compromised: map[types.NamespacedName]string{}, holds: map[string]bool{}, written: map[string]keptSecret{}}
 }
 
 // keptSecret is what is in a kept Secret.
@@ -89,13 +89,22 @@ type secretState struct {
 	goBack []string
 }
 
-// Reconcile keeps the keys of the Secrets in a namespace.
+// Reconcile keeps the keys of the Secrets in a namespace, and says when their certificates expire.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	namespace := req.Name
 	u, err := instancesBySecret(ctx, r.client, r.Cluster)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	result, err := r.reconcileKeys(ctx, req.Name, u)
+	bastions, wrong := r.measureBastions(ctx, req.Name, u)
+	if bastions && result.RequeueAfter == 0 {
+		result.RequeueAfter = interval
+	}
+	return result, errors.Join(err, wrong)
+}
+
+// reconcileKeys keeps the keys of the Secrets of hosts in a namespace.
+func (r *Reconciler) reconcileKeys(ctx context.Context, namespace string, u usage) (reconcile.Result, error) {
 	names := slices.SortedFunc(maps.Keys(u.instances), func(a, b types.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
 	names = slices.DeleteFunc(names, func(n types.NamespacedName) bool { return n.Namespace != namespace })
 	inUse := slices.ContainsFunc(names, func(n types.NamespacedName) bool { return loggedIn(u.instances[n]) })
@@ -103,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil // perhaps nobody lets us read Secrets there
 	}
 	kept := &corev1.Secret{}
-	err = r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: host.KeptSecret}, kept)
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: host.KeptSecret}, kept)
 	unread := apierrors.IsForbidden(err)
 	if err != nil && !apierrors.IsNotFound(err) && !unread {
 		return reconcile.Result{}, fmt.Errorf("reading Secret %s/%s: %w", namespace, host.KeptSecret, err)

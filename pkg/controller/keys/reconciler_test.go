@@ -264,7 +264,7 @@ func (f *fixture) expectExpiry(when string, secret types.NamespacedName, value s
 	f.t.Helper()
 	want := ""
 	if value != "" {
-		want = fmt.Sprintf(`# HELP windows_credentials_certificate_expiration_timestamp_seconds When the first SSH certificate expires that is needed of a Secret with the credentials of hosts, in seconds since 1970. Secrets without one that expires are not there.
+		want = fmt.Sprintf(`# HELP windows_credentials_certificate_expiration_timestamp_seconds When the first SSH certificate expires that is needed of a Secret with the credentials of hosts or of their bastions, in seconds since 1970. Secrets without one that expires are not there.
 # TYPE windows_credentials_certificate_expiration_timestamp_seconds gauge
 windows_credentials_certificate_expiration_timestamp_seconds{namespace=%q,secret=%q} %s
 `, secret.Namespace, secret.Name, value)
@@ -358,6 +358,54 @@ func TestCertificatesThatAreNeeded(t *testing.T) {
 			f.expectExpiry("of those", clusterKey, tt.want)
 		})
 	}
+}
+
+// TestCertificatesOfBastions: the certificate of a bastion counts as those of hosts do, also where these have the cluster-wide key.
+func TestCertificatesOfBastions(t *testing.T) {
+	private, key := keyPair(t)
+	jump, compromised := keyPair(t)
+	bastion := types.NamespacedName{Namespace: "ns", Name: "jump"}
+	secret := secretWith(bastion, jump)
+	secret.Data["private-key.pem-cert.pub"] = certificateUntil(t, jump, 2_000_000_000)
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+	pool.Spec.Template.Bastion = &v1alpha1.Bastion{CredentialsSecretRef: v1alpha1.SecretReference{Name: bastion.Name}}
+	pooled, own := instanceWith("win-1", key, ""), instanceWith("win-2", key, "")
+	pooled.Spec.PoolRef = &v1alpha1.PoolReference{Name: "p"}
+	own.Spec.Bastion = pool.Spec.Template.Bastion
+	f := newFixture(t, secretWith(clusterKey, private), secret, pool, pooled, own)
+	expect := func(when, value string) {
+		t.Helper()
+		result, err := f.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "ns"}})
+		if err != nil || value != "" && result.RequeueAfter != interval {
+			t.Errorf("%s: again after %s, %v", when, result.RequeueAfter, err)
+		}
+		f.expectExpiry(when, bastion, value)
+	}
+	expect("of two hosts", "2e+09")
+	if err := f.client.Delete(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	expect("of the pool", "2e+09")
+	secret.Data["private-key-b.pem"], secret.Data["private-key-b.pem-cert.pub"] = private, certificateUntil(t, private, 2_100_000_000)
+	secret.Annotations = map[string]string{v1alpha1.CompromisedKeysAnnotation: compromised}
+	if err := f.client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	expect("a key is compromised", "2.1e+09")
+	if err := f.client.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile(bastion)
+	f.expectExpiry("the Secret is gone", bastion, "")
+	secret.ResourceVersion, secret.Annotations = "", nil
+	if err := f.client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	expect("it is back", "2e+09")
+	if err := f.client.Delete(t.Context(), pooled); err != nil {
+		t.Fatal(err)
+	}
+	expect("no host is left", "")
 }
 
 // TestCopiesForMachines: a copy stays for a Machine that may accept the former key again after a boot, and goes when its host is configured.

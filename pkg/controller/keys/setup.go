@@ -76,12 +76,13 @@ var credentialsChanged = predicate.Funcs{
 	},
 }
 
-// secretChanged lets pass that a pool names another Secret: nothing changes of instances that can be logged in to with either.
+// secretChanged lets pass that a pool names another Secret or bastion: nothing changes of instances that can be logged in to with either.
 var secretChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsNodePool)
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsNodePool)
-		return okBefore && okAfter && !equality.Semantic.DeepEqual(before.Spec.Template.CredentialsSecretRef, after.Spec.Template.CredentialsSecretRef)
+		return okBefore && okAfter && (!equality.Semantic.DeepEqual(before.Spec.Template.CredentialsSecretRef, after.Spec.Template.CredentialsSecretRef) ||
+			!equality.Semantic.DeepEqual(before.Spec.Template.Bastion, after.Spec.Template.Bastion))
 	},
 }
 

@@ -19,6 +19,7 @@ func TestSecretChanged(t *testing.T) {
 	}{
 		"another Secret": {func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.CredentialsSecretRef.Name = "edge-key" }, true},
 		"none":           {func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.CredentialsSecretRef = nil }, true},
+		"a bastion":      {func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.Bastion = &v1alpha1.Bastion{} }, true},
 		"paused":         {func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = true }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
