@@ -38,6 +38,9 @@ func judge(err error, terminating bool) (next stage, message string) {
 		// Operators of databases and of storage deny the eviction of their pods, and let them go when they have moved what these do.
 		return stageWaiting, words.Steady(err.Error())
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err):
+		if terminating { // it was only asked to go sooner
+			return stageLeaving, ""
+		}
 		return stageRefused, err.Error()
 	}
 	// The pod was replaced by another of its name, which the next look tells; or the

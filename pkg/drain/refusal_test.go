@@ -75,6 +75,7 @@ func TestJudge(t *testing.T) {
 		{name: "a webhook forbids it", err: deniedByWebhook(403, metav1.StatusReasonForbidden), want: stageWaiting, wantMessage: `admission webhook "drain-cleaner.strimzi.io" denied the request: The pod will be rolled by the operator`},
 		{name: "a webhook denies it without a code", err: deniedByWebhook(400, ""), want: stageWaiting, wantMessage: `admission webhook "drain-cleaner.strimzi.io" denied the request: The pod will be rolled by the operator`},
 		{name: "a policy denies it", err: apierrors.NewForbidden(podsResource, "p", errors.New("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: never")), want: stageRefused, wantMessage: `pods "p" is forbidden: ValidatingAdmissionPolicy 'a' with binding 'b' denied request: never`},
+		{name: "a policy denies that it goes sooner", err: apierrors.NewForbidden(podsResource, "p", errors.New("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: never")), terminating: true, want: stageLeaving},
 		{name: "invalid", err: apierrors.NewInvalid(schema.GroupKind{Kind: "Eviction"}, "p", nil), want: stageRefused, wantMessage: `Eviction "p" is invalid`},
 		{name: "not understood", err: apierrors.NewBadRequest("what?"), want: stageRefused, wantMessage: "what?"},
 		{name: "no evictions there", err: apierrors.NewMethodNotSupported(podsResource, "create"), want: stageRefused, wantMessage: "create is not supported on resources of kind \"pods\""},

@@ -127,19 +127,32 @@ func TestObserve(t *testing.T) {
 // whether something of ours has left it cordoned, or somebody wants it to be.
 func TestObserveInterrupted(t *testing.T) {
 	const drained = "op-1 (asked for by alice)"
+	drains := func(change func(*v1alpha1.Operation)) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			op := v1alpha1.Operation{ID: "op-1", Type: v1alpha1.OperationDrain, Phase: v1alpha1.OperationSucceeded}
+			change(&op)
+			i.Status.History = append([]v1alpha1.Operation{op}, i.Status.History...)
+		}
+	}
+	all := drains(func(*v1alpha1.Operation) {})
 	leaves := func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = new(metav1.NewTime(testNow)) }
 	for _, tt := range []struct {
 		by                    string
 		edit                  func(*v1alpha1.WindowsInstance)
 		interrupted, byOthers bool
-		marked                bool
+		drained               bool
 	}{
 		{"op-1 Reconfigure (asked for by alice)", nil, true, true, true},
 		{"op-1 Reconfigure (asked for by windows-controller)", nil, true, false, true},
 		{byController, nil, false, false, true},
 		{"op-1 Reboot (asked for by alice)", nil, false, true, true},
-		{drained, nil, false, true, true},
-		{drained + " instead of " + byController, nil, false, true, true},
+		{drained, all, false, true, true},
+		{drained + " instead of " + byController, all, false, true, true},
+		{drained, nil, false, true, false}, // it is not known any more whether that had its pods leave
+		{drained, drains(func(op *v1alpha1.Operation) { op.Phase = v1alpha1.OperationFailed }), false, true, false},
+		{drained, drains(func(op *v1alpha1.Operation) { op.Drain = &v1alpha1.DrainOptions{PodSelector: "app=a"} }), false, true, false},
+		{drained, drains(func(op *v1alpha1.Operation) { op.ID = "op-0" }), false, true, false},
+		{drained, drains(func(op *v1alpha1.Operation) { op.Type = v1alpha1.OperationUncordon }), false, true, false},
 		{"", nil, false, true, false},
 		{drained, leaves, false, false, true}, // it is the mark of its removal
 		{"", leaves, false, true, false},
@@ -149,10 +162,10 @@ func TestObserveInterrupted(t *testing.T) {
 			tt.edit(i)
 		}
 		h := newHost(i)
-		if h.observe(cordonedNode(tt.by)); h.interrupted != tt.interrupted || h.cordonedByOthers != tt.byOthers || h.marked != tt.marked || !h.cordoned {
-			t.Errorf("%q: interrupted %t, by others %t, marked %t", tt.by, h.interrupted, h.cordonedByOthers, h.marked)
+		if h.observe(cordonedNode(tt.by)); h.interrupted != tt.interrupted || h.cordonedByOthers != tt.byOthers || h.drained != tt.drained || !h.cordoned {
+			t.Errorf("%q: interrupted %t, by others %t, drained %t", tt.by, h.interrupted, h.cordonedByOthers, h.drained)
 		}
-		if h.observe(newNode("a", "", corev1.ConditionTrue)); h.interrupted || h.cordonedByOthers || h.marked || h.cordoned {
+		if h.observe(newNode("a", "", corev1.ConditionTrue)); h.interrupted || h.cordonedByOthers || h.drained || h.cordoned {
 			t.Errorf("%q: it is still cordoned", tt.by)
 		}
 	}

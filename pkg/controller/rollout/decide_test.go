@@ -58,13 +58,13 @@ func wentDown(ago time.Duration) func(*host) {
 }
 
 // interrupted has the Node of a host be cordoned since a configuration that was not completed.
-func interrupted(h *host) { h.cordoned, h.marked, h.interrupted = true, true, true }
+func interrupted(h *host) { h.cordoned, h.drained, h.interrupted = true, true, true }
 
 // cordonedByHand has somebody cordon the Node of a host, and nobody drain it.
 func cordonedByHand(h *host) { h.cordoned = true }
 
 // drainedByHand has somebody drain it with an operation.
-func drainedByHand(h *host) { h.cordoned, h.marked = true, true }
+func drainedByHand(h *host) { h.cordoned, h.drained = true, true }
 
 // operationWaits has the operation of a host wait, and not its update.
 func operationWaits(h *host) { h.update, h.waits, h.impact = false, h.impact, "" }

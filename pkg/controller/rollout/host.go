@@ -44,9 +44,11 @@ type host struct {
 	node, ready bool
 	// cordoned: its Node takes no new pods, whoever wants that. lost: it was a Node, and is none.
 	cordoned, lost bool
-	// cordonedByOthers: it takes none because a person wants that, or since something that they asked for and that was not completed. marked: an operation has
-	// cordoned it, whoever asked for that; the next thing that it does is to drain it.
-	cordonedByOthers, marked bool
+	// cordonedByOthers: it takes none because a person wants that, or since something that they asked for and that was not completed. drained: it takes
+	// none since an operation that had its pods leave, whoever asked for that.
+	cordonedByOthers, drained bool
+	// drains are the operations that people asked for and by which all of its pods have left, by their IDs. A drain that fails leaves pods.
+	drains []string
 	// interrupted: its Node is cordoned since a configuration that was not completed, for example because somebody has canceled it.
 	interrupted bool
 	// downSince is since when its Node is not ready, while that is known. Zero: it is ready, or gone. justWentDown: not for long enough to
@@ -198,6 +200,11 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		}
 		h.renews = op.Cause == v1alpha1.CauseVersionChanged && h.waits == ""
 	}
+	for _, o := range status.Operations() {
+		if o.Type == v1alpha1.OperationDrain && o.Phase == v1alpha1.OperationSucceeded && (o.Drain == nil || o.Drain.PodSelector == "") {
+			h.drains = append(h.drains, o.ID)
+		}
+	}
 	h.downSince, _ = downSince(status)
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate); c != nil && c.Status != metav1.ConditionTrue {
 		h.since = c.LastTransitionTime.Time
@@ -293,10 +300,10 @@ func (h *host) outOfService() bool {
 	return h.lost || h.node && (!h.ready || h.cordoned || h.busy || h.holds == slotDisruption)
 }
 
-// servesPods says whether a Node counts as out of service only because somebody has cordoned it, which leaves its pods where they are. One
-// that an operation has cordoned was drained as well, or is about to be.
+// servesPods says whether a Node counts as out of service only because somebody has cordoned it, which leaves its pods where they are, as does a drain
+// that fails.
 func (h *host) servesPods() bool {
-	return h.node && h.ready && h.cordoned && !h.marked && h.broken == nil && !h.busy && h.holds != slotDisruption
+	return h.node && h.ready && h.cordoned && !h.drained && h.broken == nil && !h.busy && h.holds != slotDisruption
 }
 
 // grant adds what was granted to a host and is not in the cache yet.

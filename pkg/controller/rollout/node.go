@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,9 +58,17 @@ func (h *host) observe(node *corev1.Node) {
 		}
 		h.cordoned, h.ready = node.Spec.Unschedulable, h.ready && nodeReady(node)
 		h.cordonedByOthers = h.cordoned && !h.cordonedByUs(node)
-		h.marked = h.cordoned && node.Annotations[v1alpha1.CordonedByAnnotation] != ""
+		h.drained = h.cordoned && h.wasDrained(node)
 		h.interrupted = drain.MarkedFor(node, string(v1alpha1.OperationReconfigure)) != ""
 	}
+}
+
+// wasDrained says whether the operation that has cordoned a Node had its pods leave: an update or a restart that leaves it cordoned, a removal,
+// or a drain that succeeded.
+func (h *host) wasDrained(node *corev1.Node) bool {
+	id, _, _ := strings.Cut(node.Annotations[v1alpha1.CordonedByAnnotation], " ")
+	return id != "" && (h.leaving || slices.Contains(h.drains, id) ||
+		drain.MarkedFor(node, string(v1alpha1.OperationReconfigure)) != "" || drain.MarkedFor(node, string(v1alpha1.OperationReboot)) != "")
 }
 
 // cordonedByUs says whether the cordon of a Node is that of an update or a restart of the controller, or of a removal that is still wanted. What

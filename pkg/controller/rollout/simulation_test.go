@@ -95,7 +95,7 @@ func simulate(t *rapid.T) {
 		"somebody cordons a Node, or drains it, or uncordons it": func(t *rapid.T) {
 			h := s.any(t)
 			h.cordoned = !h.cordoned
-			h.marked = h.cordoned && rapid.Bool().Draw(t, "drains")
+			h.drained = h.cordoned && rapid.Bool().Draw(t, "drains")
 		},
 		"a Node is deleted or made again": func(t *rapid.T) {
 			if h := s.any(t); !h.leaving {
@@ -108,7 +108,7 @@ func simulate(t *rapid.T) {
 		"a failed restart has left a Node cordoned": func(t *rapid.T) {
 			h := s.any(t)
 			if _, runs := s.ends[h.key]; h.ready && h.node && !runs {
-				h.cordoned, h.uncordon, h.marked = true, true, true
+				h.cordoned, h.uncordon, h.drained = true, true, true
 				h.uncordonDue = s.state.now.Add(time.Duration(rapid.IntRange(0, 600).Draw(t, "seconds")) * time.Second)
 			}
 		},
@@ -307,7 +307,7 @@ func (s *simulated) finish() {
 			continue
 		}
 		if h.uncordon && h.repairs && h.holds == slotNone {
-			h.repairs, h.uncordon, h.cordoned, h.marked = false, false, false, false
+			h.repairs, h.uncordon, h.cordoned, h.drained = false, false, false, false
 			h.update = !h.updated
 			continue
 		}
@@ -340,7 +340,7 @@ func (s *simulated) finishRemoval(h *host) {
 		*h = host{key: h.key, pool: h.pool, leaving: true, updated: true}
 		s.down.Delete(h.key)
 	}
-	h.marked = h.cordoned
+	h.drained = h.cordoned
 }
 
 // giveUp ends an operation that waits with updates of Windows.
@@ -445,7 +445,7 @@ func (s *simulated) takesNoPods(h *host) bool {
 // serves says whether a host is away only because somebody has cordoned its Node, so that its pods go on.
 func (s *simulated) serves(h *host) bool {
 	_, runs := s.ends[h.key]
-	return h.node && h.cordoned && !h.marked && !s.down.Has(h.key) && h.broken == nil && !(runs && (h.removes || h.holds == slotDisruption))
+	return h.node && h.cordoned && !h.drained && !s.down.Has(h.key) && h.broken == nil && !(runs && (h.removes || h.holds == slotDisruption))
 }
 
 // allowed fails the test if a host must not be disturbed. Those that were granted before it count.
@@ -572,7 +572,7 @@ func (s *simulated) settle() {
 	s.well = true
 	for i := range s.state.hosts {
 		s.state.hosts[i].cordoned = s.state.hosts[i].uncordon // people uncordon what they have cordoned
-		s.state.hosts[i].marked = s.state.hosts[i].cordoned
+		s.state.hosts[i].drained = s.state.hosts[i].cordoned
 		if h := &s.state.hosts[i]; h.lost {
 			h.lost, h.node = false, true
 		}

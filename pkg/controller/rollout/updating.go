@@ -34,7 +34,11 @@ func updatingCondition(pool *v1alpha1.WindowsNodePool, updated metav1.Condition,
 	case held.settles && (!held.stays || held.upkeep) && updated.Status != metav1.ConditionTrue:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonUpdateInProgress, updated.Message
 	case held.stays:
-		why := waitKinds[held.kind].updating
+		kind := held.kind
+		if kind == waitsForPlan && pool.Spec.UpdateStrategy.Type == v1alpha1.OnRequest {
+			kind = waitsForRequest // whatever it costs
+		}
+		why := waitKinds[kind].updating
 		if why.reason == "" {
 			why.reason, why.text = v1alpha1.ReasonUpdateBlocked, "Hosts wait for somebody or for a time"
 		}

@@ -55,6 +55,7 @@ func TestLastingWaits(t *testing.T) {
 		{"canaries, and hosts that are never updated", canary, []host{outdated("a", drains), outdated("b", "", isUpToDate), unfitFor("c", waitsForUnpause), unfitFor("d", waitsForTakeover), unfitFor("e", waitsForDuplicate), unfitFor("f", waitsForPayload)}, v1alpha1.ReasonCanariesUpdated, "the others wait until it is raised or removed"},
 		{"a Node stays cordoned", nil, []host{outdated("a", drains), outdated("b", "", isUpToDate, isCordoned)}, v1alpha1.ReasonHostsOutOfService, "Hosts wait for others that are out of service"},
 		{"one does not say what its update costs", nil, []host{outdated("a", "", cannotSay)}, v1alpha1.ReasonUpdateCostUnknown, "Hosts do not say what their update costs"},
+		{"on request, and one does not say what it costs", onRequest, []host{outdated("a", "", cannotSay)}, v1alpha1.ReasonUpdatesOnRequest, "Hosts are updated when somebody asks for it"},
 		{"another one is paused", nil, []host{outdated("a", "", cannotSay), unfitFor("b", waitsForUnpause)}, v1alpha1.ReasonUpdateCostUnknown, "Hosts do not say what their update costs"},
 		{"another one is tried again at a time", nil, []host{outdated("a", "", cannotSay), outdated("b", drains, later)}, v1alpha1.ReasonUpdateCostUnknown, "Hosts do not say what their update costs"},
 		{"the others wait for a Node that stays cordoned", nil, []host{outdated("a", "", cannotSay), outdated("b", drains), outdated("c", "", isUpToDate, isCordoned)}, v1alpha1.ReasonHostsOutOfService, "Hosts wait for others that are out of service"},
