@@ -22,8 +22,8 @@
 //     UpToDate, certificate.go and rotation.go what a host has of certificates and keys, worked.go with which revision it works.
 //   - Which machine it is: identity.go, hostname.go, represented.go (which of several instances has it), foreign.go and metbywmco.go (what others have of it), system.go
 //     (what it says of itself).
-//   - classify.go, schedule.go and events.go have the last three of these functions. Metrics are in metrics.go (probes), and, counted when they are asked for, in phases.go,
-//     notready.go, operations.go and updates.go.
+//   - classify.go, schedule.go and events.go have the last three of these functions. Metrics are in metrics.go (probes), and, counted by collector.go when they are asked for,
+//     in phases.go, notready.go, operations.go and updates.go.
 //
 // The one rule that the order of things must keep: a host key that is seen for
 // the first time is in the stored status before anything is authenticated or run.

@@ -4,12 +4,9 @@
 package instance
 
 import (
-	"context"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
@@ -19,22 +16,12 @@ var notReadyDesc = prometheus.NewDesc("windows_instance_not_ready",
 	"WindowsInstances whose condition Ready is not True, by its reason; the value is 1. Those that are ready, paused or deleted are not there, nor are hosts that are only watched and were never nodes.",
 	[]string{"namespace", "name", "pool", "reason"}, nil)
 
-// notReady names, when it is asked, the hosts that do not work. A count would hide which of them is new, and since when.
-type notReady struct{ cache client.Reader }
+var notReady = fleetMetric{notReadyDesc, collectNotReady}
 
-// Describe implements prometheus.Collector.
-func (notReady) Describe(to chan<- *prometheus.Desc) { to <- notReadyDesc }
-
-// Collect implements prometheus.Collector. It says nothing as long as the cache is not filled.
-func (n notReady) Collect(to chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), phasesTimeout)
-	defer cancel()
-	var instances v1alpha1.WindowsInstanceList
-	if err := n.cache.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
-		return
-	}
-	for i := range instances.Items {
-		instance := &instances.Items[i]
+// collectNotReady names the hosts that do not work. A count would hide which of them is new, and since when.
+func collectNotReady(instances []v1alpha1.WindowsInstance, to chan<- prometheus.Metric) {
+	for i := range instances {
+		instance := &instances[i]
 		if reason, ok := whyNotReady(instance); ok {
 			to <- prometheus.MustNewConstMetric(notReadyDesc, prometheus.GaugeValue, 1, instance.Namespace, instance.Name, object.PoolName(instance), reason)
 		}

@@ -41,7 +41,7 @@ func TestPendingUpdates(t *testing.T) {
 windows_instances_updates_pending{namespace="ns",pool="pool",security="false"} 2
 windows_instances_updates_pending{namespace="ns",pool="pool",security="true"} 1
 `
-	if err := testutil.CollectAndCompare(pendingUpdates{builder.Build()}, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(collector{builder.Build(), []fleetMetric{pendingUpdates}}, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 }
@@ -61,17 +61,17 @@ func TestPhases(t *testing.T) {
 	for name, phase := range map[string]v1alpha1.WindowsInstancePhase{"a": v1alpha1.InstanceReady, "b": v1alpha1.InstanceReady, "c": v1alpha1.InstanceUnreachable} {
 		builder.WithObjects(&v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Status: v1alpha1.WindowsInstanceStatus{Phase: phase}})
 	}
-	collector := phases{builder.Build()}
+	collects := collector{builder.Build(), []fleetMetric{phases}}
 	const want = `# HELP windows_instances WindowsInstances by namespace and phase.
 # TYPE windows_instances gauge
 windows_instances{namespace="ns",phase="Ready"} 2
 windows_instances{namespace="ns",phase="Unreachable"} 1
 `
-	if err := testutil.CollectAndCompare(collector, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(collects, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 	failure = errors.New("the cache is not filled")
-	if n := testutil.CollectAndCount(collector); n != 0 {
+	if n := testutil.CollectAndCount(collects); n != 0 {
 		t.Errorf("without a cache there are %d", n)
 	}
 }
@@ -114,7 +114,7 @@ windows_instance_not_ready{name="retried",namespace="ns",pool="pool",reason="Nod
 windows_instance_not_ready{name="untried",namespace="ns",pool="",reason="NotTried"} 1
 windows_instance_not_ready{name="watched-and-off",namespace="ns",pool="",reason="ConnectionTimedOut"} 1
 `
-	if err := testutil.CollectAndCompare(notReady{builder.Build()}, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(collector{builder.Build(), []fleetMetric{notReady}}, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 }
@@ -150,7 +150,7 @@ windows_instance_operation_started_timestamp_seconds{name="has-its-slot",namespa
 windows_instance_operation_started_timestamp_seconds{name="pending",namespace="ns",type="Drain"} 100
 windows_instance_operation_started_timestamp_seconds{name="waits-for-its-slot-to-be-clean",namespace="ns",type="Remove"} 102
 `
-	if err := testutil.CollectAndCompare(activeOperations{builder.Build()}, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(collector{builder.Build(), []fleetMetric{activeOperations}}, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 }

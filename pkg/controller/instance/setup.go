@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -50,10 +49,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		}
 	}
 	if o.Registerer != nil {
-		for _, metric := range []prometheus.Collector{phases{mgr.GetClient()}, notReady{mgr.GetClient()}, activeOperations{mgr.GetClient()}, pendingUpdates{mgr.GetClient()}} {
-			if err := o.Registerer.Register(metric); err != nil {
-				return fmt.Errorf("registering the metrics of instances: %w", err)
-			}
+		if err := o.Registerer.Register(collector{mgr.GetClient(), fleetMetrics}); err != nil {
+			return fmt.Errorf("registering the metrics of instances: %w", err)
 		}
 	}
 	if err := mgr.Add(r.prober); err != nil {

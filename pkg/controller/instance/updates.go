@@ -4,10 +4,7 @@
 package instance
 
 import (
-	"context"
-
 	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
@@ -17,25 +14,14 @@ var pendingUpdatesDesc = prometheus.NewDesc("windows_instances_updates_pending",
 	"WindowsInstances whose hosts wait for updates of Windows, by namespace and pool; with security=true only those for security count.",
 	[]string{"namespace", "pool", "security"}, nil)
 
-// pendingUpdates counts, when it is asked, the hosts on which updates wait to be installed.
-type pendingUpdates struct{ cache client.Reader }
+var pendingUpdates = fleetMetric{pendingUpdatesDesc, collectUpdates}
 
-// Describe implements prometheus.Collector.
-func (pendingUpdates) Describe(to chan<- *prometheus.Desc) { to <- pendingUpdatesDesc }
-
-// Collect implements prometheus.Collector. It says nothing as long as the cache is not filled, nor of pools whose
-// hosts have not searched for updates.
-func (p pendingUpdates) Collect(to chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), phasesTimeout)
-	defer cancel()
-	var instances v1alpha1.WindowsInstanceList
-	if err := p.cache.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
-		return
-	}
+// collectUpdates counts the hosts on which updates wait to be installed. It says nothing of pools whose hosts have not searched for updates.
+func collectUpdates(instances []v1alpha1.WindowsInstance, to chan<- prometheus.Metric) {
 	type group struct{ namespace, pool string }
 	all, security := map[group]float64{}, map[group]float64{}
-	for i := range instances.Items {
-		instance := &instances.Items[i]
+	for i := range instances {
+		instance := &instances[i]
 		u := instance.Status.WindowsUpdates
 		if u == nil || u.SearchedAt == nil {
 			continue
