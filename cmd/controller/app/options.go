@@ -70,7 +70,7 @@ type options struct {
 	ConcurrentSlowProbes int
 	// ProbeTimeout bounds one probe of a host.
 	ProbeTimeout time.Duration
-	// ConcurrentOperations is how many operations run at one time, whoever asked for them.
+	// ConcurrentOperations is how many operations run at one time, and how many drains, reboots and restarts of services that people have requested do besides.
 	ConcurrentOperations int
 	// MissingNamespaceTimeout is for how long objects stay whose namespace does not exist.
 	MissingNamespaceTimeout time.Duration
@@ -144,7 +144,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.ConcurrentProbes, "concurrent-probes", o.ConcurrentProbes, "How many hosts that are new or answered last time are probed at one time.")
 	fs.IntVar(&o.ConcurrentSlowProbes, "concurrent-slow-probes", o.ConcurrentSlowProbes, "How many hosts that did not answer in time last time are probed at one time, besides the others.")
 	fs.DurationVar(&o.ProbeTimeout, "probe-timeout", o.ProbeTimeout, "How long one probe of a host may take as a whole, with the transfer of the agent if the host does not have it.")
-	fs.IntVar(&o.ConcurrentOperations, "concurrent-operations", o.ConcurrentOperations, "How many operations, such as drains, reboots and configurations, run at the same time; further ones wait. Uncordons do not count, nor operations that wait for a disruption slot or have waited more than five minutes for their host.")
+	fs.IntVar(&o.ConcurrentOperations, "concurrent-operations", o.ConcurrentOperations, "How many operations, such as configurations, updates and removals, run at the same time; further ones wait. Drains, reboots and restarts of services that people request have as many workers of their own. Uncordons do not count, nor operations that wait for a disruption slot or have waited more than five minutes for their host.")
 	fs.DurationVar(&o.MissingNamespaceTimeout, "missing-namespace-timeout", o.MissingNamespaceTimeout, "For how long instances and pools stay whose namespace does not exist, as after a restore of the cluster from a backup that is older than it; 0: they are deleted at once. Their hosts are left as they are.")
 	fs.DurationVar(&o.NodeSettleTime, "node-settle-time", o.NodeSettleTime, "For how long a Node must stay ready after a configuration or a restart that disturbs its pods, before that has succeeded and the next host follows; 0: it need not.")
 	fs.DurationVar(&o.RecheckInterval, "recheck-interval", o.RecheckInterval, "How often a host with which all is well is probed, give or take a fifth. In large fleets it is less often: ten of these hosts are probed in a second at most, as of 3,000 hosts with 5m.")

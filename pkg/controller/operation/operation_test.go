@@ -533,7 +533,7 @@ func TestOperationIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
 		r, _ := f.process()
-		r.runner.submit(testKey, "another", false, false)
+		r.runner.submit(testKey, "another", laneLimited, false)
 		f.eventually("the execution to end", func() bool { running, waiting := r.runner.load(); return running+waiting == 0 })
 		if op := f.get().Status.Operation; op.Phase != v1alpha1.OperationPending || len(f.host.asked) > 0 {
 			t.Errorf("got %+v, and the host was asked %q", op, f.host.asked)
@@ -541,7 +541,7 @@ func TestOperationIsOver(t *testing.T) {
 		f.reconcile(r)
 		f.waitForEnd()
 		f.eventually("the execution to end", func() bool { running, waiting := r.runner.load(); return running+waiting == 0 })
-		r.runner.submit(testKey, "op-1", false, false) // as with a cache that is behind
+		r.runner.submit(testKey, "op-1", laneLimited, false) // as with a cache that is behind
 		if running, waiting := r.runner.load(); running+waiting > 0 {
 			t.Error("an operation that has ended is carried out again")
 		}

@@ -59,7 +59,7 @@ type Options struct {
 	// would be the first one once more, with what was said of that. Required.
 	Recorder record.EventRecorder
 	// Concurrent is how many operations run at the same time; those beyond
-	// wait as Pending. Uncordons and cancellations, which take no time, do not count, and neither do those that
+	// wait as Pending. Drains, reboots and restarts of services that people request have as many of their own. Uncordons and cancellations, which take no time, do not count, and neither do those that
 	// have waited for a slot, for updates of Windows, or long for their host: they go on without.
 	// Usually [DefaultConcurrent].
 	Concurrent int

@@ -65,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if op := instance.Status.Operation; op.Active() {
 		//nolint:contextcheck // an execution lives as long as the runner, not as long as this pass
-		r.runner.submit(req.NamespacedName, op.ID, op.Type == v1alpha1.OperationUncordon, op.CancelRequestedAt != nil || deleted(instance))
+		r.runner.submit(req.NamespacedName, op.ID, laneOf(op), op.CancelRequestedAt != nil || deleted(instance))
 	}
 	return reconcile.Result{}, nil
 }

@@ -11,15 +11,35 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/workpool"
 )
 
 const (
 	// laneLimited is for executions that need a worker.
 	laneLimited workpool.Lane = "limited"
+	// laneRequested is for those that people wait for, which have workers of their own: a Node must not keep its pods because a fleet is being configured.
+	laneRequested workpool.Lane = "requested"
 	// laneShort is for those that take no time, and need none.
 	laneShort workpool.Lane = "short"
 )
+
+// lanes are all of them.
+var lanes = []workpool.Lane{laneLimited, laneRequested, laneShort}
+
+// laneOf says where an operation waits for a worker. What people request has those of laneRequested, unless files may be sent to its host: the
+// bound of memory for these counts the workers of laneLimited.
+func laneOf(op *v1alpha1.Operation) workpool.Lane {
+	switch op.Type {
+	case v1alpha1.OperationUncordon:
+		return laneShort
+	case v1alpha1.OperationDrain, v1alpha1.OperationReboot, v1alpha1.OperationRestartServices:
+		if !op.ByController() {
+			return laneRequested
+		}
+	}
+	return laneLimited
+}
 
 // runner runs executions: at most one for each instance, and a limited number
 // at the same time. It is a runnable of the manager, as its pool is.
@@ -57,7 +77,7 @@ type task struct {
 func newRunner(workers int, c clock.Clock) *runner {
 	return &runner{
 		clock: c,
-		Pool:  workpool.New(map[workpool.Lane]workpool.Limits{laneLimited: {Workers: workers}, laneShort: {}}),
+		Pool:  workpool.New(map[workpool.Lane]workpool.Limits{laneLimited: {Workers: workers}, laneRequested: {Workers: workers}, laneShort: {}}),
 		tasks: map[types.NamespacedName]*task{}, ended: map[types.NamespacedName]string{},
 	}
 }
@@ -72,14 +92,13 @@ func (r *runner) Start(ctx context.Context) error {
 
 // submit has an operation run, unless it does already or the instance is busy
 // with the one before; its end wakes the reconciler.
-func (r *runner) submit(key types.NamespacedName, id string, short, canceled bool) {
+func (r *runner) submit(key types.NamespacedName, id string, lane workpool.Lane, canceled bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended[key] == id {
 		return
 	}
-	lane := laneLimited
-	if short || canceled {
+	if canceled {
 		lane = laneShort
 	}
 	t, ok := r.tasks[key]
@@ -138,7 +157,7 @@ func (r *runner) drop(key types.NamespacedName) {
 
 // load says how many executions run and how many wait.
 func (r *runner) load() (running, waiting int) {
-	for _, lane := range []workpool.Lane{laneLimited, laneShort} {
+	for _, lane := range lanes {
 		load := r.Load(lane)
 		running += load.Running + load.Detached
 		waiting += load.Waiting
