@@ -214,7 +214,7 @@ func TestAlertsAreExplained(t *testing.T) {
 
 // onlyInTrouble are metrics that a cluster shows only while something is wrong, runs or expires that the system of testAlerts does not have.
 var onlyInTrouble = []string{
-	"windows_instance_configurations_failed", "windows_instance_removals_failed", "windows_instance_operation_started_timestamp_seconds",
+	"windows_instance_configurations_failed", "windows_instance_removals_failed", "windows_instance_removals_unconfirmed", "windows_instance_operation_started_timestamp_seconds",
 	"windows_credentials_certificate_expiration_timestamp_seconds", "windows_metrics_certificate_expiration_timestamp_seconds",
 }
 

@@ -19,6 +19,8 @@ type standing struct {
 	configurationWaits, removalWaits bool
 	// configurationFailed and removalFailed: the last attempt that has ended failed.
 	configurationFailed, removalFailed bool
+	// removalAsks: the removal waits until somebody confirms it.
+	removalAsks bool
 }
 
 // newStanding sums up what was decided about an instance. Nothing failed on a host that somebody has paused, on one that another
@@ -28,7 +30,10 @@ func newStanding(decided snapshot, a action) standing {
 		return decided.paused == "" && lastEnded(&decided.instance.Status, t).BrokenOff()
 	}
 	if !decided.instance.DeletionTimestamp.IsZero() {
-		return standing{removalWaits: a.pending, removalFailed: decided.held() && failed(v1alpha1.OperationRemove)}
+		return standing{
+			removalWaits: a.pending, removalFailed: decided.held() && failed(v1alpha1.OperationRemove),
+			removalAsks: a.removed != nil && a.removed.Reason == v1alpha1.ReasonConfirmationNeeded,
+		}
 	}
 	counts := decided.managed && decided.instance.Status.KeptOff() == nil && !decided.satisfied()
 	return standing{configurationWaits: a.pending, configurationFailed: counts && failed(v1alpha1.OperationReconfigure)}
@@ -66,6 +71,7 @@ var standingMetrics = []standingMetric{
 	newStandingMetric("windows_instance_configurations_failed", "Hosts whose last operation to configure them that has ended failed, or was canceled by somebody, without those that are paused or that another instance has.", func(s standing) bool { return s.configurationFailed }),
 	newStandingMetric("windows_instance_removals_waiting", "Hosts whose instance was deleted, and that are to be cleaned and are not yet.", func(s standing) bool { return s.removalWaits }),
 	newStandingMetric("windows_instance_removals_failed", "Hosts whose instance was deleted, and whose last operation to clean them that has ended failed, or was canceled by somebody, without those that are paused.", func(s standing) bool { return s.removalFailed }),
+	newStandingMetric("windows_instance_removals_unconfirmed", "Hosts whose instance was deleted, and whose removal waits until somebody confirms it.", func(s standing) bool { return s.removalAsks }),
 }
 
 // standings counts instances by where they stand, when it is asked. It is safe for concurrent use.

@@ -599,6 +599,7 @@ func TestMetrics(t *testing.T) {
 			var got []string
 			families, err := registry.Gather()
 			if err != nil {
+	const unconfirmed = "windows_instance_removals_unconfirmed"
 				t.Fatal(err)
 			}
 			for _, family := range families {
@@ -619,3 +620,6 @@ func TestMetrics(t *testing.T) {
 		})
 	}
 }
+		{"deleted, and waits for a confirmation", newInstance(has(revision1), held, deleted(0)), snapshot{turn: turn{why: "Confirm.", asks: true}}, []string{unconfirmed, removalWaits}},
+		{"deleted, and waits for others", newInstance(has(revision1), held, deleted(0)), snapshot{turn: turn{why: "Others first."}}, []string{removalWaits}},
+		{"deleted, unconfirmed and paused", newInstance(has(revision1), held, deleted(0)), snapshot{turn: turn{why: "Confirm.", asks: true}, paused: "spec.paused"}, []string{removalWaits}},
