@@ -21,6 +21,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	apply "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/version"
 )
 
 // TestServer drives one server over HTTP. Each part has a namespace of its own.
@@ -130,6 +131,7 @@ func testOpenAPI(t *testing.T, s *testServer) {
 		groupPath + "/namespaces/{namespace}/windowsinstances/{name}/log", `"case-sensitive"`,
 		"com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsNodePool",
 		`"x-kubernetes-group-version-kind"`, "TCP port of the SSH server",
+		`"version":"` + version.Version + `"`, // which kubectl windows version tells
 	} {
 		if !strings.Contains(v3.body, part) {
 			t.Errorf("v3 does not mention %s", part)

@@ -20,6 +20,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/generated/openapi"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
+	"github.com/openshift/windows-instance-api/pkg/version"
 	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 	"github.com/openshift/windows-instance-api/pkg/stream/relief"
 )
@@ -204,10 +205,10 @@ func (o *Options) Config(etcdServers []string) (*Config, error) {
 	namer := openapinamer.NewDefinitionNamer(Scheme)
 	generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(openapi.GetOpenAPIDefinitions, namer)
 	generic.OpenAPIConfig.Info.Title = "Windows instances"
-	generic.OpenAPIConfig.Info.Version = v1alpha1.SchemeGroupVersion.Version
+	generic.OpenAPIConfig.Info.Version = version.Version
 	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
 	generic.OpenAPIV3Config.Info.Title = "Windows instances"
-	generic.OpenAPIV3Config.Info.Version = v1alpha1.SchemeGroupVersion.Version
+	generic.OpenAPIV3Config.Info.Version = version.Version // kubectl windows version reads it: kube-apiserver passes on no other path that tells it
 	if err := o.disableAbsentPolicies(generic); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 type versions struct {
 	// Client is the release of the plugin.
 	Client string `json:"client"`
+	// Server is the release of windows-apiserver.
+	Server string `json:"server,omitempty"`
 	// API is the version of the API that the plugin speaks.
 	API string `json:"api"`
 	// Kubernetes is the release of the API server of the cluster.
@@ -33,24 +36,23 @@ func newVersion(e *env) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the versions of the plugin and of the cluster",
+		Short: "Print the releases of the plugin, of windows-apiserver and of the cluster",
 		Example: `  kubectl windows version
   kubectl windows version --client -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := versions{Client: version.Version, API: v1alpha1.SchemeGroupVersion.String()}
+			var unknown error
 			if !clientOnly {
-				server, err := e.serverVersion(cmd.Context())
-				if err != nil {
-					return err
+				if v.Kubernetes, unknown = e.kubernetesVersion(cmd.Context()); unknown == nil {
+					v.Server, unknown = e.serverVersion(cmd.Context())
 				}
-				v.Kubernetes = server
 			}
 			text, err := v.format(output)
-			if err != nil {
-				return err
+			if err == nil {
+				err = e.print(text)
 			}
-			return e.print(text)
+			return cmp.Or(err, unknown) // what is known is printed in any case
 		},
 	}
 	cmd.Flags().BoolVar(&clientOnly, "client", false, "Only that of the plugin; no request is sent.")
@@ -59,7 +61,7 @@ func newVersion(e *env) *cobra.Command {
 	return cmd
 }
 
-func (e *env) serverVersion(ctx context.Context) (string, error) {
+func (e *env) kubernetesVersion(ctx context.Context) (string, error) {
 	c, err := e.client()
 	if err != nil {
 		return "", err
@@ -71,12 +73,39 @@ func (e *env) serverVersion(ctx context.Context) (string, error) {
 	return info.GitVersion, nil
 }
 
+// serverVersion is the release of windows-apiserver, which its description of the API says.
+func (e *env) serverVersion(ctx context.Context) (string, error) {
+	c, err := e.client()
+	if err != nil {
+		return "", err
+	}
+	group := v1alpha1.SchemeGroupVersion
+	answer, err := c.core.RESTClient().Get().AbsPath("openapi", "v3", "apis", group.Group, group.Version).DoRaw(ctx)
+	if err != nil {
+		return "", fmt.Errorf("the release of windows-apiserver is not known, because kube-apiserver has no description of %s: %w; see kubectl get apiservice %s.%s",
+			group, err, group.Version, group.Group)
+	}
+	var described struct {
+		Info struct {
+			Version string `json:"version"`
+		} `json:"info"`
+	}
+	if err := json.Unmarshal(answer, &described); err != nil {
+		return "", fmt.Errorf("the release of windows-apiserver is not known, because the description of %s cannot be read: %w", group, err)
+	}
+	return described.Info.Version, nil
+}
+
 func (v versions) format(output string) (string, error) {
 	switch output {
 	case "":
-		text := fmt.Sprintf("kubectl-windows: %s\nAPI:             %s\n", v.Client, v.API)
+		text := fmt.Sprintf("kubectl-windows:   %s\n", v.Client)
+		if v.Server != "" {
+			text += fmt.Sprintf("windows-apiserver: %s\n", v.Server)
+		}
+		text += fmt.Sprintf("API:               %s\n", v.API)
 		if v.Kubernetes != "" {
-			text += fmt.Sprintf("Kubernetes:      %s\n", v.Kubernetes)
+			text += fmt.Sprintf("Kubernetes:        %s\n", v.Kubernetes)
 		}
 		return text, nil
 	case "json":

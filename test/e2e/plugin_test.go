@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/version"
 	"github.com/openshift/windows-instance-api/test/output"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -66,6 +67,7 @@ func TestPlugin(t *testing.T) {
 	}{
 		{"get", []string{"get"}, 0, []string{"NAME", "ADDRESS", "PHASE", "w "}},
 		{"describe", []string{"describe", "w"}, 0, []string{"Authenticated", "LoggedIn", "Host keys:", "HostKeyRecorded"}},
+		{"releases", []string{"version"}, 0, []string{"kubectl-windows: ", "windows-apiserver: " + version.Version + "\n", "Kubernetes: "}},
 		{"log", []string{"logs", "w", "kubelet", "--tail=1"}, 0, []string{numbered(1)}},
 		{"index of logs", []string{"logs", "w"}, 0, []string{"kubelet/kubelet.log"}},
 		{"exit code of a program", []string{"exec", "w", "--", "no-such-program"}, 1, []string{"not recognized"}},
