@@ -105,6 +105,11 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 				return snapshot{}, err
 			}
 		}
+		if r.MachineLives != nil && s.overdue() {
+			if s.machineLives, err = r.MachineLives(ctx, instance); err != nil {
+				return snapshot{}, err
+			}
+		}
 		if removal == nil && !r.RemoveWithoutConfirmation { // one that was recorded had its turn
 			s.turn = turnOf(ration.Limit{Most: r.MaxRemovals, Window: r.RemovalWindow}, instance, pool, members, s.now)
 		}

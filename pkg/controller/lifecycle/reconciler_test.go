@@ -357,6 +357,36 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
+// TestNotGivenUpBeforeItsMachine: the Machine API takes a Node that is gone for one that is drained, and ends the virtual machine with all pods that a
+// budget or their grace period still keep there. So a host that cannot be cleaned in time is not given up before its Machine is gone.
+func TestNotGivenUpBeforeItsMachine(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "1"}}
+	f := newFixture(t, newInstance(has(revision1), held, removal(v1alpha1.RemovalClean, time.Minute), func(i *v1alpha1.WindowsInstance) {
+		i.Spec.Paused = true
+		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "1"}
+	}), node)
+	lives, asked := true, 0
+	f.r.MachineLives = func(context.Context, *v1alpha1.WindowsInstance) (bool, error) {
+		asked++
+		return lives, nil
+	}
+	f.delete()
+	f.settle()
+	if asked > 0 {
+		t.Error("it is asked for the Machine before the time is over")
+	}
+	f.clock.SetTime(f.get().DeletionTimestamp.Add(time.Hour))
+	f.settle()
+	if err := f.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil || f.get() == nil || asked == 0 {
+		t.Fatalf("while its Machine is there: the object is %v, the Node: %v", f.get(), err)
+	}
+	lives = false
+	f.settle()
+	if err := f.Get(t.Context(), client.ObjectKeyFromObject(node), node); !apierrors.IsNotFound(err) || f.get() != nil {
+		t.Errorf("when its Machine is gone: the object is %v, the Node: %v", f.get(), err)
+	}
+}
+
 // TestAbandonLeavesWMCO: of an instance that was restored from before a release the Node is that of WMCO, which has the host now.
 func TestAbandonLeavesWMCO(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "1", Labels: map[string]string{wmco.UpgradingLabel: "true"}}}
@@ -569,6 +599,7 @@ func TestMetrics(t *testing.T) {
 	}
 	keptOff := condition(v1alpha1.ConditionResolved, metav1.ConditionFalse, v1alpha1.ReasonDuplicateHost)
 	const waiting, notConfigured, removalWaits, notRemoved = "windows_instance_configurations_waiting", "windows_instance_configurations_failed", "windows_instance_removals_waiting", "windows_instance_removals_failed"
+	const unconfirmed = "windows_instance_removals_unconfirmed"
 	for _, test := range []struct {
 		name     string
 		instance *v1alpha1.WindowsInstance
@@ -589,6 +620,9 @@ func TestMetrics(t *testing.T) {
 		{"not wanted for a while", newInstance(has(revision2), held, ops(op(reconfigure, canceled, 0), op(reconfigure, succeeded, time.Hour))), snapshot{}, []string{waiting}},
 		{"unreachable and deleted", newInstance(has(revision1), held, deleted(0), ops(op(remove, failed, 0))), snapshot{}, []string{notRemoved, removalWaits}},
 		{"unreachable and deleted, and is tried again", newInstance(has(revision1), held, deleted(0), ops(op(remove, running, 0), op(remove, failed, time.Minute))), snapshot{}, []string{notRemoved}},
+		{"deleted, and waits for a confirmation", newInstance(has(revision1), held, deleted(0)), snapshot{turn: turn{why: "Confirm.", asks: true}}, []string{unconfirmed, removalWaits}},
+		{"deleted, and waits for others", newInstance(has(revision1), held, deleted(0)), snapshot{turn: turn{why: "Others first."}}, []string{removalWaits}},
+		{"deleted, unconfirmed and paused", newInstance(has(revision1), held, deleted(0)), snapshot{turn: turn{why: "Confirm.", asks: true}, paused: "spec.paused"}, []string{removalWaits}},
 		{"unreachable, deleted and paused", newInstance(has(revision1), held, deleted(0), ops(op(remove, failed, 0))), snapshot{paused: "spec.paused"}, []string{removalWaits}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -599,7 +633,6 @@ func TestMetrics(t *testing.T) {
 			var got []string
 			families, err := registry.Gather()
 			if err != nil {
-	const unconfirmed = "windows_instance_removals_unconfirmed"
 				t.Fatal(err)
 			}
 			for _, family := range families {
@@ -620,6 +653,3 @@ func TestMetrics(t *testing.T) {
 		})
 	}
 }
-		{"deleted, and waits for a confirmation", newInstance(has(revision1), held, deleted(0)), snapshot{turn: turn{why: "Confirm.", asks: true}}, []string{unconfirmed, removalWaits}},
-		{"deleted, and waits for others", newInstance(has(revision1), held, deleted(0)), snapshot{turn: turn{why: "Others first."}}, []string{removalWaits}},
-		{"deleted, unconfirmed and paused", newInstance(has(revision1), held, deleted(0)), snapshot{turn: turn{why: "Confirm.", asks: true}, paused: "spec.paused"}, []string{removalWaits}},

@@ -27,6 +27,10 @@ const (
 // removeBackoff is between attempts to clean a host that fail.
 var removeBackoff = wait.Backoff{Duration: 30 * time.Second, Factor: 2, Cap: 10 * time.Minute}
 
+// machineInterval is how often is looked whether the Machine of a host is still there that would be given up without it. The Machine API takes
+// a Node that is gone for one that is drained, and ends the virtual machine with all pods.
+const machineInterval = 30 * time.Second
+
 // remove decides about a host whose instance was deleted.
 func (s snapshot) remove() action {
 	if !s.held() {
@@ -65,7 +69,7 @@ func (s snapshot) remove() action {
 		return action{do: doRelease, event: warning(eventLeft, "The host could not be cleaned, which was tried once: %s %s", failure(removal), agentLeft)}
 	case s.untouched() && s.paused != "":
 		return action{do: doRelease, event: warning(eventLeft, "The host was not cleaned, because %s is true. %s", s.paused, agentLeft)}
-	case s.overdue() && (s.paused != "" || s.unknownKey() || removal != nil && removal.HostUnreached()):
+	case s.overdue() && !s.machineLives && (s.paused != "" || s.unknownKey() || removal != nil && removal.HostUnreached()):
 		return s.abandon(fmt.Sprintf("because it could not be cleaned within the %d seconds of spec.removal.afterSeconds.", *s.instance.Spec.Removal.AfterSeconds))
 	case s.paused != "":
 		return s.hold(v1alpha1.ReasonPaused, fmt.Sprintf("%s is true, so the controller does nothing on the host; it will be cleaned when the pause ends, unless another instance of its pool represents it by then.", s.paused), time.Time{})
@@ -171,6 +175,12 @@ func (s snapshot) hold(reason, message string, again time.Time) action {
 		parts = append(parts, fmt.Sprintf("If the host has not been reached by %s, it is given up.", timestamp(deadline)))
 		if again.IsZero() || deadline.Before(again) {
 			again = deadline
+		}
+	}
+	if s.machineLives {
+		parts = append(parts, "It is not given up while its Machine is there: with its Node it would lose its pods, whatever protects them. The Machine API drains and deletes both.")
+		if look := s.now.Add(machineInterval); again.IsZero() || look.Before(again) {
+			again = look
 		}
 	}
 	parts = append(parts, fmt.Sprintf("To give the host up now and leave everything on it (needs the verb %s on %s.%s): "+

@@ -2717,7 +2717,7 @@ func schema_pkg_apis_windows_v1alpha1_RemovalOptions(ref common.ReferenceCallbac
 					},
 					"afterSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds after the deletion for which cleaning is tried on a host that cannot be reached or logged in to, and for which a paused one is waited for. Then it is abandoned, as with the policy Abandon, and needs the same verb. 0: after the first attempt. Empty: without limit; the controller sets 300 for hosts of Machines.",
+							Description: "Seconds after the deletion for which cleaning is tried on a host that cannot be reached or logged in to, and for which a paused one is waited for. Then it is abandoned, as with the policy Abandon, and needs the same verb; the host of a Machine not before that is gone. 0: after the first attempt. Empty: without limit; the controller sets 300 for hosts of Machines.",
 							Minimum:     ptr.To[float64](0),
 							Maximum:     ptr.To[float64](3.1536e+08),
 							Type:        []string{"integer"},

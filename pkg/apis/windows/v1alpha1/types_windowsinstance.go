@@ -150,7 +150,7 @@ type RemovalOptions struct {
 	// +k8s:optional
 	Policy RemovalPolicy `json:"policy,omitempty"`
 	// Seconds after the deletion for which cleaning is tried on a host that cannot be reached or logged in to, and for which a paused one
-	// is waited for. Then it is abandoned, as with the policy Abandon, and needs the same verb. 0: after the first attempt.
+	// is waited for. Then it is abandoned, as with the policy Abandon, and needs the same verb; the host of a Machine not before that is gone. 0: after the first attempt.
 	// Empty: without limit; the controller sets 300 for hosts of Machines.
 	// +optional
 	// +k8s:optional

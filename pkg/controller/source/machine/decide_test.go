@@ -4,15 +4,22 @@
 package machine
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 func TestAddress(t *testing.T) {
@@ -52,6 +59,49 @@ func TestAddress(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := Address(tt.addresses, tt.current); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestLives: a Machine is there until it is gone, and another one of its name is none.
+func TestLives(t *testing.T) {
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-machine-api", Name: "m", UID: "1"}}
+	scheme := runtime.NewScheme()
+	if err := machinev1beta1.Install(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(machine).Build()
+	nowhere := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return &meta.NoKindMatchError{}
+		},
+	}).Build()
+	failing := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("lost")
+		},
+	}).Build()
+	for name, tt := range map[string]struct {
+		reader    client.Reader
+		kind, uid string
+		want      bool
+		fails     bool
+	}{
+		"it is":                 {c, "Machine", "1", true, false},
+		"another one":           {c, "Machine", "2", false, false},
+		"made by hand":          {c, "", "", false, false},
+		"of something else":     {c, "Cluster", "1", false, false},
+		"there are no Machines": {nowhere, "Machine", "1", false, false},
+		"nobody knows":          {failing, "Machine", "1", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-machine-api", Name: "m"}}
+			if tt.kind != "" {
+				i.OwnerReferences = []metav1.OwnerReference{{APIVersion: machinev1beta1.SchemeGroupVersion.String(), Kind: tt.kind, Name: "m", UID: types.UID(tt.uid), Controller: new(true)}}
+			}
+			if got, err := Lives(t.Context(), tt.reader, i); got != tt.want || (err != nil) != tt.fails {
+				t.Errorf("got %v, %v", got, err)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ type RemovalOptionsApplyConfiguration struct {
 	// create, the verb abandon on windowshosts with the name of the instance.
 	Policy *windowsv1alpha1.RemovalPolicy `json:"policy,omitempty"`
 	// Seconds after the deletion for which cleaning is tried on a host that cannot be reached or logged in to, and for which a paused one
-	// is waited for. Then it is abandoned, as with the policy Abandon, and needs the same verb. 0: after the first attempt.
+	// is waited for. Then it is abandoned, as with the policy Abandon, and needs the same verb; the host of a Machine not before that is gone. 0: after the first attempt.
 	// Empty: without limit; the controller sets 300 for hosts of Machines.
 	AfterSeconds *int64 `json:"afterSeconds,omitempty"`
 	// Deprecated: the same as a duration, for example 5m. It is accepted in place of
