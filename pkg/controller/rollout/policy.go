@@ -37,7 +37,11 @@ type policy struct {
 
 // policyOf is the policy of a pool that should have so many hosts. That of hosts in no pool, nil, is the
 // default.
-func policyOf(pool *v1alpha1.WindowsNodePool, size int) policy {
+func policyOf(pool *v1alpha1.WindowsNodePool, size int) policy { return policyAmong(pool, size, size) }
+
+// policyAmong is that of a pool of whose hosts only so many are nodes, or were. How many of these may be out of service is a share of them: those that
+// are still to come serve no pods, and a pool that has just been scaled up would lose all that it has at once.
+func policyAmong(pool *v1alpha1.WindowsNodePool, size, nodes int) policy {
 	strategy := v1alpha1.PoolUpdateStrategy{}
 	if pool != nil {
 		strategy = *pool.Spec.UpdateStrategy.DeepCopy()
@@ -45,7 +49,7 @@ func policyOf(pool *v1alpha1.WindowsNodePool, size int) policy {
 	v1alpha1.SetDefaults_PoolUpdateStrategy(&strategy)
 	p := policy{
 		onRequest:      strategy.Type == v1alpha1.OnRequest,
-		maxUnavailable: max(1, scaled(strategy.RollingUpdate.MaxUnavailable, size, false)),
+		maxUnavailable: max(1, scaled(strategy.RollingUpdate.MaxUnavailable, nodes, false)),
 		canary:         -1,
 		maxFailures:    int(*strategy.RollingUpdate.MaxFailures),
 	}
@@ -61,7 +65,7 @@ func policyOf(pool *v1alpha1.WindowsNodePool, size int) policy {
 		v1alpha1.SetDefaults_PoolRemediation(&remediation)
 		p.maxUnhealthyPercent, p.maxUnhealthyAnyway = scaled(remediation.MaxUnhealthy, 100, false), 1
 		if p.maxUnhealthyPercent > 0 { // else somebody wants nothing repaired, as it means to a MachineHealthCheck
-			p.maxUnhealthy = max(1, scaled(remediation.MaxUnhealthy, size, false))
+			p.maxUnhealthy = max(1, scaled(remediation.MaxUnhealthy, nodes, false))
 		}
 		if remediation.MaxUnhealthy.Type == intstr.Int { // which says nothing about the cluster
 			p.maxUnhealthyPercent, p.maxUnhealthyAnyway = unhealthyPercent(), p.maxUnhealthy

@@ -38,6 +38,12 @@ func TestPolicyOf(t *testing.T) {
 			t.Errorf("%s of %d hosts: %+v, want %+v", tt.share, tt.size, got, tt)
 		}
 	}
+	some := &v1alpha1.WindowsNodePool{}
+	some.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, some.Spec.UpdateStrategy.RollingUpdate.Canary = new(intstr.FromString("25%")), new(intstr.FromString("25%"))
+	some.Spec.Remediation = &v1alpha1.PoolRemediation{MaxUnhealthy: new(intstr.FromString("25%"))}
+	if got := policyAmong(some, 20, 8); got.maxUnavailable != 2 || got.maxUnhealthy != 2 || got.canary != 5 {
+		t.Errorf("of 20 hosts that are to be there 8 are nodes: %+v", got)
+	}
 	if got := policyOf(nil, 0); got.onRequest || got.maxUnavailable != 1 || got.canary >= 0 || got.maxFailures != 0 || got.window != nil {
 		t.Errorf("hosts in no pool: %+v", got)
 	}

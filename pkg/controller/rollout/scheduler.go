@@ -202,19 +202,10 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		s.calm = now
 	}
 	s.passed = now
-	sizes := map[poolKey]int{}
-	for i := range list.Items {
-		sizes[poolKey{list.Items[i].Namespace, object.PoolName(&list.Items[i])}]++
-	}
 	in := state{hosts: make([]host, 0, len(list.Items)), pools: map[poolKey]policy{}, disruptions: s.options.Disruptions, now: now, served: s.served, heldSince: s.heldSince}
 	byName := map[poolKey]*v1alpha1.WindowsNodePool{}
 	for i := range pools.Items {
-		pool := &pools.Items[i]
-		key := poolKey{pool.Namespace, pool.Name}
-		byName[key] = pool
-		if _, served := s.served[key]; sizes[key] > 0 || served || len(pool.Status.RecentRemovals) > 0 { // of others nothing is decided
-			in.pools[key] = policyOf(pool, max(sizes[key], int(pool.Status.DesiredReplicas)))
-		}
+		byName[poolKey{pools.Items[i].Namespace, pools.Items[i].Name}] = &pools.Items[i]
 	}
 	instances := make(map[types.NamespacedName]*v1alpha1.WindowsInstance, len(list.Items))
 	wanted := sets.New[types.NamespacedName]()
@@ -239,6 +230,19 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			}
 		}
 		in.hosts = append(in.hosts, h)
+	}
+	sizes, ofNodes := map[poolKey]int{}, map[poolKey]int{}
+	for i := range in.hosts {
+		h := &in.hosts[i]
+		sizes[h.pool]++
+		if h.node || h.lost {
+			ofNodes[h.pool]++
+		}
+	}
+	for key, pool := range byName {
+		if _, served := s.served[key]; sizes[key] > 0 || served || len(pool.Status.RecentRemovals) > 0 { // of others nothing is decided
+			in.pools[key] = policyAmong(pool, max(sizes[key], int(pool.Status.DesiredReplicas)), ofNodes[key])
+		}
 	}
 	s.asker.forgetOthers(wanted)
 	s.forgetRefused(instances)

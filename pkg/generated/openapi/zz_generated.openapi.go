@@ -2136,7 +2136,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRemediation(ref common.ReferenceCallba
 					},
 					"maxUnhealthy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many Nodes of the pool may be not ready at most: a number, or a percentage of the hosts that the pool should have, which allows at least one, and which all Windows Nodes of the cluster must keep as well. With a number, at most 40% of those of the cluster may be, or that number if it is more. Nodes of paused hosts that have not been ready for an hour do not count. While more are, something else is wrong than one host, and nothing is done. 0: nothing is ever done, as with a MachineHealthCheck. Default 40%.",
+							Description: "How many Nodes of the pool may be not ready at most: a number, or a percentage of the hosts of the pool that are nodes, which allows at least one, and which all Windows Nodes of the cluster must keep as well. With a number, at most 40% of those of the cluster may be, or that number if it is more. Nodes of paused hosts that have not been ready for an hour do not count. While more are, something else is wrong than one host, and nothing is done. 0: nothing is ever done, as with a MachineHealthCheck. Default 40%.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},
@@ -2320,13 +2320,13 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 				Properties: map[string]spec.Schema{
 					"maxUnavailable": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many hosts of the pool may be out of service at the same time: a number, or a percentage of the hosts that the pool should have, which allows at least one; not 0. A host counts while its Node is not ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller drains, restarts or removes no host that would exceed it, unless a person has asked for that or confirmed it, or the Machine of the host is deleted. What restarts services and leaves pods running is not bounded by it: one host gets that first, and then up to ten of all pools at a time, or as many as --max-disruptive-operations says if that is more. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.",
+							Description: "How many hosts of the pool may be out of service at the same time: a number, or a percentage of the hosts of the pool that are nodes, so that those that are still to come take none away, which allows at least one; not 0. A host counts while its Node is not ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller drains, restarts or removes no host that would exceed it, unless a person has asked for that or confirmed it, or the Machine of the host is deleted. What restarts services and leaves pods running is not bounded by it: one host gets that first, and then up to ten of all pools at a time, or as many as --max-disruptive-operations says if that is more. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},
 					"canary": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many hosts get a new configuration first: a number, or a percentage of the hosts that the pool should have, rounded up. 0: none. The others follow when it is raised or removed. It is about new configurations that restart services or drain hosts, not about updates of Windows. Empty: all of them, one after the other.",
+							Description: "How many hosts get a new configuration first: a number, or a percentage of the hosts that the pool should have, or has if these are more, rounded up. 0: none. The others follow when it is raised or removed. It is about new configurations that restart services or drain hosts, not about updates of Windows. Empty: all of them, one after the other.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},

@@ -150,8 +150,8 @@ type PoolRemediation struct {
 	// +k8s:unique=set
 	// +k8s:maxItems=2
 	Actions []PoolRemediationAction `json:"actions,omitempty"`
-	// How many Nodes of the pool may be not ready at most: a number, or a percentage of the hosts that the
-	// pool should have, which allows at least one, and which all Windows Nodes of the cluster must keep as well. With a number, at most
+	// How many Nodes of the pool may be not ready at most: a number, or a percentage of the hosts of the
+	// pool that are nodes, which allows at least one, and which all Windows Nodes of the cluster must keep as well. With a number, at most
 	// 40% of those of the cluster may be, or that number if it is more. Nodes of paused hosts that
 	// have not been ready for an hour do not count. While more are, something else is wrong than one host, and nothing
 	// is done. 0: nothing is ever done, as with a MachineHealthCheck. Default 40%.
@@ -211,7 +211,7 @@ const (
 // PoolRollingUpdate describes how the hosts of a pool are updated one after the other.
 type PoolRollingUpdate struct {
 	// How many hosts of the pool may be out of service at the same time: a number, or a percentage of
-	// the hosts that the pool should have, which allows at least one; not 0. A host counts while its Node is not
+	// the hosts of the pool that are nodes, so that those that are still to come take none away, which allows at least one; not 0. A host counts while its Node is not
 	// ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller
 	// drains, restarts or removes no host that would exceed it, unless a person has asked for that or confirmed it, or the
 	// Machine of the host is deleted. What restarts services and leaves pods running is not bounded by it: one host gets that first, and then
@@ -219,7 +219,7 @@ type PoolRollingUpdate struct {
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// How many hosts get a new configuration first: a number, or a percentage of the hosts that the
-	// pool should have, rounded up. 0: none. The others follow when it is raised or removed. It is about new
+	// pool should have, or has if these are more, rounded up. 0: none. The others follow when it is raised or removed. It is about new
 	// configurations that restart services or drain hosts, not about updates of Windows. Empty: all of them, one after the other.
 	// +optional
 	Canary *intstr.IntOrString `json:"canary,omitempty"`

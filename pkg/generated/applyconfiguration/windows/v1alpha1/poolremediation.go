@@ -24,8 +24,8 @@ type PoolRemediationApplyConfiguration struct {
 	AfterSeconds *int64 `json:"afterSeconds,omitempty"`
 	// What is tried, in this order: RestartServices, Restart. Default both.
 	Actions []windowsv1alpha1.PoolRemediationAction `json:"actions,omitempty"`
-	// How many Nodes of the pool may be not ready at most: a number, or a percentage of the hosts that the
-	// pool should have, which allows at least one, and which all Windows Nodes of the cluster must keep as well. With a number, at most
+	// How many Nodes of the pool may be not ready at most: a number, or a percentage of the hosts of the
+	// pool that are nodes, which allows at least one, and which all Windows Nodes of the cluster must keep as well. With a number, at most
 	// 40% of those of the cluster may be, or that number if it is more. Nodes of paused hosts that
 	// have not been ready for an hour do not count. While more are, something else is wrong than one host, and nothing
 	// is done. 0: nothing is ever done, as with a MachineHealthCheck. Default 40%.

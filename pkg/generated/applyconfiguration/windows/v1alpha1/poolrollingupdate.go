@@ -17,14 +17,14 @@ import (
 // PoolRollingUpdate describes how the hosts of a pool are updated one after the other.
 type PoolRollingUpdateApplyConfiguration struct {
 	// How many hosts of the pool may be out of service at the same time: a number, or a percentage of
-	// the hosts that the pool should have, which allows at least one; not 0. A host counts while its Node is not
+	// the hosts of the pool that are nodes, so that those that are still to come take none away, which allows at least one; not 0. A host counts while its Node is not
 	// ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller
 	// drains, restarts or removes no host that would exceed it, unless a person has asked for that or confirmed it, or the
 	// Machine of the host is deleted. What restarts services and leaves pods running is not bounded by it: one host gets that first, and then
 	// up to ten of all pools at a time, or as many as --max-disruptive-operations says if that is more. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// How many hosts get a new configuration first: a number, or a percentage of the hosts that the
-	// pool should have, rounded up. 0: none. The others follow when it is raised or removed. It is about new
+	// pool should have, or has if these are more, rounded up. 0: none. The others follow when it is raised or removed. It is about new
 	// configurations that restart services or drain hosts, not about updates of Windows. Empty: all of them, one after the other.
 	Canary *intstr.IntOrString `json:"canary,omitempty"`
 	// How many hosts an update may break before no further host is updated. A host is broken when its
