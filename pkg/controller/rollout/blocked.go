@@ -62,7 +62,7 @@ func (p *pass) blockedByUpdate(c candidate) reason {
 	case h.due.After(p.now.Add(retriedSoon)):
 		return reason{}
 	case h.due.After(p.now):
-		return reason{kind: waitsForTime, at: h.due, text: updateRetried}
+		return h.updateRetried()
 	case h.impact == "":
 		why = h.planReason(p.now)
 	default:
@@ -75,7 +75,9 @@ func (p *pass) blockedByUpdate(c candidate) reason {
 }
 
 // updateRetried is what a host waits for whose update failed.
-const updateRetried = "The update is tried again"
+func (h *host) updateRetried() reason {
+	return reason{kind: waitsForTime, at: h.due, text: "The update is tried again", failed: h.updateFailed}
+}
 
 // awayBeside are the hosts of the pool of h that are out of service and that h may have to wait for. A broken host that takes pods, because
 // somebody has uncordoned its Node, does not wait for others like it, which would wait for it as well. One that somebody has cordoned, and that

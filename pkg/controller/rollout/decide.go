@@ -205,7 +205,7 @@ func (p *pass) consider(h *host) {
 	case h.update && h.staysAsItIs && h.broken == nil: // what is desired of it is what was undone
 		p.wait(h, reason{kind: waitsForPrograms})
 	case h.update && h.due.After(p.now):
-		p.waitUntil(h, h.due, updateRetried, "")
+		p.waitForTime(h, h.updateRetried())
 	case h.update && h.impact == "":
 		p.unknown = append(p.unknown, h)
 	case h.update:

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/blockedby"
 )
 
 var testNow = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -421,6 +422,40 @@ func TestDescribeWaits(t *testing.T) {
 		"a: The host is asked what its update costs."
 	if diff := cmp.Diff(want, describeWaits(poolKey{"ns", "p"}, got.waits)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestDescribeDrains: who waits for a host is told what its drain waits for, and not which pod it is at the moment, nor anything of hosts of other
+// namespaces.
+func TestDescribeDrains(t *testing.T) {
+	t.Parallel()
+	draining := func(name string, blocked ...v1alpha1.BlockedPod) *host {
+		i := works()
+		i.Namespace, i.Name, i.Spec.PoolRef = "ns", name, &v1alpha1.PoolReference{Name: "p"}
+		i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, Impact: v1alpha1.ImpactDrain, AdmittedImpact: v1alpha1.ImpactDrain, Node: &v1alpha1.OperationNode{Name: name}, BlockedBy: blocked}
+		h := newHost(i)
+		return &h
+	}
+	web, db := v1alpha1.BlockedPod{Namespace: "shop", Name: "web-7", Budget: "web"}, v1alpha1.BlockedPod{Namespace: "shop", Name: "db-1", Budget: "db"}
+	for _, tt := range []struct {
+		name  string
+		kind  waitKind
+		hosts []*host
+		in    string
+		want  string
+	}{
+		{"one", waitsForPool, []*host{draining("a", web)}, "ns", "a of pool p is out of service (it is being changed, and its drain waits for PodDisruptionBudget shop/web);"},
+		{"several budgets", waitsForPool, []*host{draining("a", web, db, web)}, "ns", "(it is being changed, and its drain waits for PodDisruptionBudget shop/db and 1 more);"},
+		{"no budget", waitsForPool, []*host{draining("a", v1alpha1.BlockedPod{Namespace: "shop", Name: "x", Message: "its finalizer"})}, "ns", "and its drain waits for pods that do not leave);"},
+		{"several hosts", waitsForPool, []*host{draining("c", web), draining("a"), draining("b", db)}, "ns", "3 hosts of pool p are out of service (a, b, c, and the drain of b waits for PodDisruptionBudget shop/db);"},
+		{"the cluster", waitsForCluster, []*host{draining("a", web)}, "ns", "another host is being changed: a, and its drain waits for PodDisruptionBudget shop/web;"},
+		{"another namespace", waitsForCluster, []*host{draining("a", web)}, "other", "another host is being changed, in another namespace;"},
+		{"nothing", waitsForPool, []*host{draining("a")}, "ns", "a of pool p is out of service (it is being changed);"},
+	} {
+		got := reason{kind: tt.kind, most: 1, hosts: tt.hosts}.describe(poolKey{tt.in, "p"})
+		if slot, ok := blockedby.ParseSlot(got); !strings.Contains(got, tt.want) || !ok || !strings.HasSuffix(tt.want, ";") || !strings.Contains(slot.InTheWay+";", tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
 

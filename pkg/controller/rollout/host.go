@@ -4,6 +4,8 @@
 package rollout
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -106,6 +108,8 @@ type host struct {
 	half bool
 	// prepares: updates of Windows are downloaded to it, or it waits for its slot with them. It works meanwhile.
 	prepares bool
+	// drainWaits is what keeps pods from leaving it in a drain, for people. Empty: nothing does, or it is not drained.
+	drainWaits string
 	// byPerson: somebody asked for its operation.
 	byPerson bool
 	// paused: nothing is done to it, as its instance or its pool is paused.
@@ -116,6 +120,8 @@ type host struct {
 	since  time.Time
 	// due is when it may get that at the earliest.
 	due time.Time
+	// updateFailed is why the last attempt at it failed. Empty: it did not.
+	updateFailed string
 	// impact is what that costs. Empty: not known yet. unknown says why it cannot be found out now.
 	impact  v1alpha1.ChangeImpact
 	unknown string
@@ -174,6 +180,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		removes: op.Active() && op.Type == v1alpha1.OperationRemove,
 		updated: isUpdated(i) || hasJustGot(status), holds: holds(op), repairs: op.Active() && op.Cause != "" && op.Type != v1alpha1.OperationReconfigure,
 		lacksInputs: inputsMissing(status), restarted: status.LastRestart(), givesWay: status.GivesWay(),
+		updateFailed: lastUpdateFailed(status), drainWaits: drainWaits(op),
 	}
 	if h.removes {
 		h.busy = op.AdmittedImpact != "" || !op.Untouched()
@@ -277,6 +284,37 @@ func (h *host) failedFor(cause v1alpha1.OperationCause) string {
 		return ""
 	}
 	return message.Shorten(words.FirstSentence(h.failedRestart.Message), maxQuoted)
+}
+
+// lastUpdateFailed is why the last attempt failed to give a host what is desired of it now. Empty: it did not, or something else was desired then.
+func lastUpdateFailed(status *v1alpha1.WindowsInstanceStatus) string {
+	op := status.NewestAttempt(v1alpha1.OperationReconfigure)
+	if op == nil || op.Phase != v1alpha1.OperationFailed || op.Revision != status.DesiredRevision {
+		return ""
+	}
+	return message.Shorten(words.FirstSentence(op.Message), maxQuoted)
+}
+
+// drainWaits names the PodDisruptionBudgets that keep pods from leaving in the drain of an operation, and not the pods: these are others every few
+// seconds, and each time what it says is written.
+func drainWaits(op *v1alpha1.Operation) string {
+	if !op.Active() || len(op.BlockedBy) == 0 {
+		return ""
+	}
+	var budgets []string
+	for _, pod := range op.BlockedBy {
+		if pod.Budget != "" {
+			budgets = append(budgets, pod.Namespace+"/"+pod.Budget)
+		}
+	}
+	slices.Sort(budgets)
+	switch budgets = slices.Compact(budgets); len(budgets) {
+	case 0:
+		return "pods that do not leave"
+	case 1:
+		return "PodDisruptionBudget " + budgets[0]
+	}
+	return fmt.Sprintf("PodDisruptionBudget %s and %d more", budgets[0], len(budgets)-1)
 }
 
 // hasJustGot says whether a host was given its desired configuration, which it says itself when it is looked at the

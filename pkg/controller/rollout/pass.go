@@ -284,11 +284,16 @@ func (p *pass) hold(h *host, s slot) {
 // wait notes what a host waits for.
 func (p *pass) wait(h *host, why reason) { p.waits[h.key], p.poolOf[h.key] = why, h.pool }
 
-// waitUntil notes that something is done to a host at a time, and why, unless it is an update.
+// waitUntil notes that something else than an update is done to a host at a time, and why.
 func (p *pass) waitUntil(h *host, at time.Time, what string, cause v1alpha1.OperationCause) {
-	p.decideAgainAt(at)
+	p.waitForTime(h, reason{kind: waitsForTime, at: at, text: what, failed: h.failedFor(cause), upkeep: upkeep(cause)})
+}
+
+// waitForTime notes that something is done to a host at a time, unless it waits for something else.
+func (p *pass) waitForTime(h *host, why reason) {
+	p.decideAgainAt(why.at)
 	if _, waits := p.waits[h.key]; !waits {
-		p.wait(h, reason{kind: waitsForTime, at: at, text: what, failed: h.failedFor(cause), upkeep: upkeep(cause)})
+		p.wait(h, why)
 	}
 }
 

@@ -174,18 +174,35 @@ func (r reason) beingChanged(in poolKey) string {
 	case len(r.hosts) == 1 && others == 1:
 		return fmt.Sprintf("another host is being %s, in another namespace", done)
 	case len(r.hosts) == 1:
-		return fmt.Sprintf("another host is being %s: %s", done, names[0])
+		return fmt.Sprintf("another host is being %s: %s%s", done, names[0], r.drain(in))
 	case len(names) == 0:
 		return fmt.Sprintf("%d hosts of other namespaces are being %s", others, done)
 	}
-	return fmt.Sprintf("%d other hosts are being %s: %s", len(r.hosts), done, r.names(in))
+	return fmt.Sprintf("%d other hosts are being %s: %s%s", len(r.hosts), done, r.names(in), r.drain(in))
 }
 
 func (r reason) outOfService(in poolKey) string {
 	if len(r.hosts) == 1 {
-		return fmt.Sprintf("%s of %s is out of service (%s)", r.hosts[0].key.Name, in, r.hosts[0].why())
+		return fmt.Sprintf("%s of %s is out of service (%s%s)", r.hosts[0].key.Name, in, r.hosts[0].why(), r.drain(in))
 	}
-	return fmt.Sprintf("%d hosts of %s are out of service (%s)", len(r.hosts), in, r.names(in))
+	return fmt.Sprintf("%d hosts of %s are out of service (%s%s)", len(r.hosts), in, r.names(in), r.drain(in))
+}
+
+// drain says of the hosts that are waited for, as far as they may be known in a namespace, what keeps pods on the first of them. Empty: nothing does.
+func (r reason) drain(in poolKey) string {
+	var first *host
+	for _, h := range r.hosts {
+		if h.drainWaits != "" && h.key.Namespace == in.namespace && (first == nil || h.key.Name < first.key.Name) {
+			first = h
+		}
+	}
+	switch {
+	case first == nil:
+		return ""
+	case len(r.hosts) == 1:
+		return ", and its drain waits for " + first.drainWaits
+	}
+	return fmt.Sprintf(", and the drain of %s waits for %s", first.key.Name, first.drainWaits)
 }
 
 // advice says what can be done about hosts that are out of service, which nobody does anything to. Empty: something is done to one of them.

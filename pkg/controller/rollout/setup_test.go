@@ -40,10 +40,13 @@ func TestDecisive(t *testing.T) {
 		"the first step of its operation":    {func(i *v1alpha1.WindowsInstance) { i.Status.Operation.Steps[0].State = v1alpha1.StepSucceeded }, false},
 		"that it waits for a slot":           {func(i *v1alpha1.WindowsInstance) { i.Status.Operation.Steps[1].State = v1alpha1.StepRunning }, true},
 		"how much of a step is done":         {func(i *v1alpha1.WindowsInstance) { i.Status.Operation.Progress = &v1alpha1.OperationProgress{Done: 1} }, false},
-		"which pods do not leave":            {func(i *v1alpha1.WindowsInstance) { i.Status.Operation.BlockedBy = make([]v1alpha1.BlockedPod, 1) }, false},
-		"its phase":                          {func(i *v1alpha1.WindowsInstance) { i.Status.Phase = v1alpha1.InstanceReady }, false},
-		"its spec":                           {func(i *v1alpha1.WindowsInstance) { i.Generation++ }, true},
-		"its deletion":                       {func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = new(metav1.Now()) }, true},
+		"which pods do not leave": {func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation.BlockedBy[0].Name, i.Status.Operation.BlockedBy[0].Message = "db-2", "more"
+		}, false},
+		"which budget keeps them": {func(i *v1alpha1.WindowsInstance) { i.Status.Operation.BlockedBy[0].Budget = "web" }, true},
+		"its phase":               {func(i *v1alpha1.WindowsInstance) { i.Status.Phase = v1alpha1.InstanceReady }, false},
+		"its spec":                {func(i *v1alpha1.WindowsInstance) { i.Generation++ }, true},
+		"its deletion":            {func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = new(metav1.Now()) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := &v1alpha1.WindowsInstance{
@@ -55,7 +58,8 @@ func TestDecisive(t *testing.T) {
 					Operation: &v1alpha1.Operation{
 						ID: "reconfigure-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, Origin: v1alpha1.OriginController,
 						Revision: "a", Impact: v1alpha1.ImpactDrain, AdmittedImpact: v1alpha1.ImpactNone, Node: &v1alpha1.OperationNode{Name: "win-1"},
-						Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepConnect, State: v1alpha1.StepRunning}, {Name: v1alpha1.StepWaitForSlot, State: v1alpha1.StepPending}},
+						BlockedBy: []v1alpha1.BlockedPod{{Namespace: "shop", Name: "db-1", Budget: "db", Message: "not now"}},
+						Steps:     []v1alpha1.OperationStep{{Name: v1alpha1.StepConnect, State: v1alpha1.StepRunning}, {Name: v1alpha1.StepWaitForSlot, State: v1alpha1.StepPending}},
 					},
 				},
 			}

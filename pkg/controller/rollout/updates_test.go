@@ -465,6 +465,15 @@ func TestScheduleUpdatesThatFail(t *testing.T) {
 			"a restart", restarts, []func(*v1alpha1.WindowsInstance){failed(v1alpha1.CauseRestartRequested, v1alpha1.StepDrain)},
 			"a: The pool asks for a restart (spec.restarts.after), and Windows is restarted at 2026-11-21T12:10:00Z. The last attempt failed: " + budget + " Find out why: kubectl windows describe NAME -n ns",
 		},
+		{
+			"an update", func(*v1alpha1.WindowsNodePoolSpec) {}, []func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) {
+				i.Status.DesiredRevision = "r3"
+				did(v1alpha1.OperationReconfigure, "", v1alpha1.OperationFailed, 0)(i)
+				op := i.Status.Operation
+				op.Message, op.Revision, op.Impact, op.BootID = budget+" The Node takes pods again.", "r3", v1alpha1.ImpactDrain, ""
+			}},
+			"a: The update is tried again at 2026-11-21T12:01:00Z. The last attempt failed: " + budget + " Find out why: kubectl windows describe NAME -n ns",
+		},
 		{"what the host says itself", installs, []func(*v1alpha1.WindowsInstance){lacks, failed(v1alpha1.CauseWindowsUpdates, v1alpha1.StepInstallUpdates), func(i *v1alpha1.WindowsInstance) {
 			i.Status.WindowsUpdates.Failed = []v1alpha1.FailedUpdate{{Name: "KB1", Security: true, RetryAt: *at(time.Hour), Step: v1alpha1.StepDownloadUpdates}}
 		}}, ""},
@@ -479,6 +488,9 @@ func TestScheduleUpdatesThatFail(t *testing.T) {
 				tt.spec(&pool.Spec)
 				f := newScheduled(t, nil, pool, works(tt.edit...))
 				f.clock = clocktesting.NewFakePassiveClock(testNow)
+				f.options.Update = func(i *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool, now time.Time) (time.Time, bool) {
+					return now.Add(time.Minute), i.Status.CurrentRevision != i.Status.DesiredRevision
+				}
 				f.pass()
 				if got := f.blockedBy(poolKey{"ns", "p"}); got.text != tt.want || got.moves {
 					t.Errorf("got %+v\nwant %s", got, tt.want)
