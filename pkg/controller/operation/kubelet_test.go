@@ -391,6 +391,33 @@ func TestSettleThatOthersWaitFor(t *testing.T) {
 	}
 }
 
+// TestSettleOfThePool: for how long a Node is watched is what its pool says, also when that is less than the flag says, or nothing.
+func TestSettleOfThePool(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		seconds *int32
+		want    string
+	}{"as the flag": {nil, "30s"}, "less": {new(int32(5)), "5s"}, "more": {new(int32(90)), "1m30s"}, "not at all": {new(int32(0)), ""}} {
+		inBubble(t, name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "p"}}
+			pool.Spec.UpdateStrategy.RollingUpdate.SettleSeconds = tt.seconds
+			f := newFixture(t, newInstance(reconfigureOperation(), inPool("p")), pool)
+			f.configure()
+			f.host.impact, f.settle = config.ImpactRestart, DefaultSettle
+			watched := ""
+			f.onWrite = func(_ bool, i *v1alpha1.WindowsInstance) error {
+				if rest, ok := strings.CutPrefix(i.Status.Operation.Message, "Watching for "); ok && watched == "" {
+					watched, _, _ = strings.Cut(rest, " ")
+				}
+				return nil
+			}
+			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || watched != tt.want {
+				t.Errorf("it is %s, and the Node was watched for %q, want %q: %s", op.Phase, watched, tt.want, op.Message)
+			}
+		})
+	}
+}
+
 // TestNodeIsDeletedMeanwhile: a kubelet that runs does not register its Node again when somebody deletes it, so that
 // nothing is gained by waiting until the time is over.
 func TestNodeIsDeletedMeanwhile(t *testing.T) {
