@@ -25,11 +25,19 @@ build: ## Build all programs into bin/ (VERSION=v1.2.3 to name the release).
 	$(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/kubectl-windows ./cmd/kubectl-windows
 	GOOS=windows GOARCH=amd64 $(AGENT) -o bin/agent/windows-node-agent.exe ./cmd/agent
 
+.PHONY: licenses
+licenses: ## Collect the licenses of all that is linked into what build makes, into bin/licenses/.
+	rm -rf bin/licenses
+	go run -trimpath ./hack/licenses -out bin/licenses ./cmd/apiserver ./cmd/controller ./cmd/kubectl-windows
+	go run -trimpath ./hack/licenses -platform windows/amd64 -out bin/licenses ./cmd/agent
+
 # The machines of administrators are of other systems than the one that it is built on.
 .PHONY: plugin
-plugin: ## Build kubectl-windows for Linux, macOS and Windows, amd64 and arm64, into _output/plugin/.
+plugin: ## Build kubectl-windows for Linux, macOS and Windows, amd64 and arm64, into _output/plugin/, with the licenses of what is linked.
 	for os in linux darwin windows; do for arch in amd64 arm64; do \
 	  CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GOBUILD) -ldflags '-s -w $(LDFLAGS)' -o _output/plugin/$$os-$$arch/ ./cmd/kubectl-windows; \
+	  rm -rf _output/plugin/$$os-$$arch/licenses; \
+	  go run -trimpath ./hack/licenses -platform $$os/$$arch -out _output/plugin/$$os-$$arch/licenses ./cmd/kubectl-windows; \
 	done; done
 
 .PHONY: payload

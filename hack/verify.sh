@@ -26,6 +26,7 @@ readonly checks=(
   "generated|run: make generate, and commit the result"
   "manifests|fix what kustomize says about artifacts"
   "deadcode|remove what no program calls, or move it to the test that calls it; see hack/deadcode-allowed.txt"
+  "licenses|ask the authors of the module for a license, or use another version of it or another one"
   "lint|fix what golangci-lint says; make fmt helps with some of it"
   "dependencies|update them, or say in hack/lagging-dependencies.txt why not"
 )
@@ -92,6 +93,20 @@ verify_manifests() {
 
 # What no program of any platform reaches.
 verify_deadcode() { with_large_heap go run ./hack/deadcode "$deadcode/deadcode"; }
+
+# What is linked into all that is passed on has license texts, which go with it.
+verify_licenses() {
+  local status=0 platform module
+  go run ./hack/licenses -platform linux/amd64 ./cmd/apiserver ./cmd/controller || status=1
+  go run ./hack/licenses -platform windows/amd64 ./cmd/agent || status=1
+  for platform in {linux,darwin,windows}/{amd64,arm64}; do
+    go run ./hack/licenses -platform "$platform" ./cmd/kubectl-windows || status=1
+  done
+  for module in hack/payload/*/go.mod; do
+    go run ./hack/licenses -C "${module%/go.mod}" -platform windows/amd64 tool || status=1
+  done
+  return "$status"
+}
 
 # With go vet, for Linux and for Windows.
 verify_lint() { hack/lint.sh run; }
