@@ -14,7 +14,8 @@ usage: hack/build-payload.sh [--kubernetes 1.N] [--image] [--add NAME=FILE[@sha2
 
 Cross-compiles for windows/amd64 what makes a host a node, at the versions that
 hack/payload/*/go.mod name, adds our agent, and writes a payload: a directory with the
-files, each plain and compressed, and a manifest with their digests (docs/payload.md).
+files, each plain and compressed, a manifest with their digests (docs/payload.md), and
+the licenses of what is linked into them, which are not sent to hosts.
 Prints the directory as the only line on stdout; progress goes to stderr.
 
 OUT          copy the payload there. What a run made before is replaced; anything else is left
@@ -89,7 +90,7 @@ done
 is_payload() {
   local blob
   case $(cd "$1" && LC_ALL=C && echo *) in
-    "files manifest.json")
+    "files manifest.json" | "files licenses manifest.json") # payloads of before have no licenses
       grep -q '"schemaVersion": 1,' "$1/manifest.json" && grep -q '"name": "windows-node",' "$1/manifest.json"
       ;;
     "blobs index.json oci-layout")
@@ -230,10 +231,12 @@ cleanup() {
   rm -rf "$copy"
 }
 trap cleanup EXIT
-say "building the agent and the packer"
+say "building the agent, the packer, and what collects licenses"
 (cd "$ROOT" && for_hosts "${build[@]}" -ldflags "-s -w -X $MODULE/pkg/agent.Release=$version" \
   -o "$work/windows-node-agent.exe" ./cmd/agent)
-(cd "$ROOT" && go build -trimpath -buildvcs=false -o "$work/pack" ./hack/payload/pack)
+for program in payload/pack licenses; do
+  (cd "$ROOT" && go build -trimpath -buildvcs=false -o "$work/${program##*/}" "./hack/$program")
+done
 
 files=()
 for a in ${added[@]+"${added[@]}"}; do [[ $a == -add ]] || files+=("${a#*=}"); done
@@ -242,17 +245,24 @@ key=$({
   printf '%s\n' "${added[@]-}" | sed 's/=.*//' # names; the digests of the files follow
   sha256sum <"$work/windows-node-agent.exe"
   sha256sum <"$work/pack"
+  sha256sum <"$work/licenses"
   cat files.json ${overrides:+"$overrides"}
   for f in ${files[@]+"${files[@]}"}; do sha256sum <"$f"; done
 } | sha256sum | cut -c1-16)
 payload=$CACHE_DIR/payload-$key
 
 pack() {
+  say "collecting licenses"
+  local module
+  for module in "${modules[@]}"; do
+    "$work/licenses" -C "$module" -platform windows/amd64 -out "$work/texts" tool 9>&-
+  done
+  "$work/licenses" -C "$ROOT" -platform windows/amd64 -out "$work/texts" ./cmd/agent 9>&-
   say "compressing and computing digests (about a minute)"
   mkdir "$work/bin"
   ln -s "$programs"/* "$work/windows-node-agent.exe" "$work/bin/"
   "$work/pack" -list files.json -bin "$work/bin" -version "$version" ${image[@]+"${image[@]}"} \
-    ${added[@]+"${added[@]}"} ${overrides:+-overrides "$overrides"} -out "$1/content" >&2 9>&-
+    ${added[@]+"${added[@]}"} ${overrides:+-overrides "$overrides"} -licenses "$work/texts" -out "$1/content" >&2 9>&-
 }
 # make_once ends what the trap does with one of its own, hence in a shell of its own.
 (make_once "$payload" pack)

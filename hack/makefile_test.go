@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,5 +60,47 @@ windows/arm64 CGO_ENABLED=0 _output/plugin/windows-arm64/ ./cmd/kubectl-windows
 `
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("it builds (-want +got):\n%s", diff)
+	}
+}
+
+// TestContainerfileLicenses: the image has the licenses of the programs of make build, of the payload and of the authorities, in /licenses.
+func TestContainerfileLicenses(t *testing.T) {
+	text, err := os.ReadFile("../Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "\nFROM scratch\n") || !strings.HasSuffix(string(text), "\nUSER 1001:1001\n") ||
+		!strings.Contains(string(text), "\nCOPY --from=build /licenses /licenses/\n") {
+		t.Error("the image does not have what the build leaves in /licenses")
+	}
+	_, command, found := strings.Cut(string(text), "\nRUN ")
+	command, _, ended := strings.Cut(command, "\n\n")
+	if !found || !ended {
+		t.Fatalf("there is no command in\n%s", text)
+	}
+	// The absolute paths of the image, below a directory of the test.
+	dir := t.TempDir()
+	command = regexp.MustCompile(`([ =])/`).ReplaceAllString(command, "${1}"+dir+"/")
+	writeFiles(t, dir, map[string]string{
+		"usr/share/doc/ca-certificates/copyright": "of authorities",
+		"programs/make": `#!/bin/sh
+for target; do
+  case $target in
+  licenses) mkdir -p bin/licenses/example.com/a@v1; echo ours >bin/licenses/LICENSE; echo a >bin/licenses/example.com/a@v1/LICENSE ;;
+  OUT=*) out=${target#OUT=}; mkdir -p "$out/licenses/example.com/b@v1"; echo ours >"$out/licenses/LICENSE"; echo b >"$out/licenses/example.com/b@v1/LICENSE"; echo {} >"$out/manifest.json" ;;
+  esac
+done
+`,
+	})
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", command) // as the builders of images do
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "programs")+":"+os.Getenv("PATH"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	got := snapshot(t, filepath.Join(dir, "licenses"))
+	want := map[string]string{"LICENSE": "ours\n", "example.com/a@v1/LICENSE": "a\n", "example.com/b@v1/LICENSE": "b\n", "ca-certificates/copyright": "of authorities"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("licenses (-want +got):\n%s", diff)
 	}
 }

@@ -37,9 +37,9 @@ func main() {
 
 // options are the command line.
 type options struct {
-	list, bin, out, version, overrides string
-	image                              bool
-	added                              []string
+	list, bin, out, version, overrides, licenses string
+	image                                        bool
+	added                                        []string
 }
 
 func run(ctx context.Context, args []string, stdout io.Writer) error {
@@ -50,6 +50,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags.StringVar(&o.out, "out", "", "the payload to write; must not exist")
 	flags.StringVar(&o.version, "version", "", "the version of the payload")
 	flags.StringVar(&o.overrides, "overrides", "", "a file with what is taken from elsewhere: {\"kubelet.exe\": {\"url\": …, \"size\": …, \"sha256\": …}}")
+	flags.StringVar(&o.licenses, "licenses", "", "the directory with the license texts that go with the programs")
 	flags.BoolVar(&o.image, "image", false, "write an OCI image layout, not a directory")
 	flags.Func("add", "name=file, for a listed name; may be repeated", func(v string) error {
 		o.added = append(o.added, v)
@@ -149,7 +150,7 @@ func origin(path, version string) (ofModule, source string) {
 
 func write(ctx context.Context, o options, m payload.Manifest, sources []payload.Source) error {
 	if !o.image {
-		return payload.Build(ctx, o.out, m, sources)
+		return build(ctx, o, o.out, m, sources)
 	}
 	tmp, err := os.MkdirTemp(filepath.Dir(o.out), ".pack-")
 	if err != nil {
@@ -157,7 +158,7 @@ func write(ctx context.Context, o options, m payload.Manifest, sources []payload
 	}
 	defer func() { _ = os.RemoveAll(tmp) }() // a copy of what is in the cache anyway
 	dir := filepath.Join(tmp, "payload")
-	if err := payload.Build(ctx, dir, m, sources); err != nil {
+	if err := build(ctx, o, dir, m, sources); err != nil {
 		return err
 	}
 	p, err := payload.Open(ctx, dir, payload.Options{})
@@ -165,6 +166,14 @@ func write(ctx context.Context, o options, m payload.Manifest, sources []payload
 		return err
 	}
 	return errors.Join(p.WriteImage(ctx, o.out), p.Close())
+}
+
+// build writes a payload with its licenses, which the manifest does not name: what hosts get does not depend on them.
+func build(ctx context.Context, o options, dir string, m payload.Manifest, sources []payload.Source) error {
+	if err := payload.Build(ctx, dir, m, sources); err != nil || o.licenses == "" {
+		return err
+	}
+	return os.CopyFS(filepath.Join(dir, payload.LicensesDir), os.DirFS(o.licenses))
 }
 
 // report opens what was written, as its users will, and says what is in it.

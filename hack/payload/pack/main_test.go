@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,7 +44,11 @@ func TestRun(t *testing.T) {
 	}{{"directory", false}, {"image", true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			args, dir := site(t)
-			args = append(args, "-add", "csi-proxy.exe="+filepath.Join(dir, "own"), "-overrides", filepath.Join(dir, "overrides.json"))
+			text := filepath.Join(dir, "texts", "example.com", "a@v1", "LICENSE")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(text), 0o755), os.WriteFile(text, []byte("the terms of a"), 0o444)); err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, "-licenses", filepath.Join(dir, "texts"), "-add", "csi-proxy.exe="+filepath.Join(dir, "own"), "-overrides", filepath.Join(dir, "overrides.json"))
 			if tt.image {
 				args = append(args, "-image")
 			}
@@ -62,6 +67,14 @@ func TestRun(t *testing.T) {
 			}
 			if own.Path != `C:\k\csi-proxy.exe` || len(p.Manifest.Slots) != 0 {
 				t.Errorf("the site's file is %+v, slots %+v", own, p.Manifest.Slots)
+			}
+			kept := false // in whichever form
+			for name, content := range snapshot(t, filepath.Join(dir, "out")) {
+				kept = kept || content == "the terms of a" && name == "licenses/example.com/a@v1/LICENSE" ||
+					tt.image && strings.Contains(content, "the terms of a") && strings.Contains(content, "payload/licenses/example.com/a@v1/LICENSE")
+			}
+			if !kept {
+				t.Error("the license text is not there")
 			}
 			if !strings.Contains(out.String(), "kubelet.exe") {
 				t.Errorf("the report does not name what is there:\n%s", &out)

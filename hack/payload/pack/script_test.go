@@ -20,8 +20,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 )
 
-// goStandIn stands in for the go tool: its programs are empty, and the payload that its packer
-// makes has one file, and those that are added.
+// goStandIn stands in for the go tool: its programs are empty, the payload that its packer
+// makes has one file, and those that are added, and of each module there is one license.
 const goStandIn = `#!/bin/sh
 case "$*" in *" list "*|version) echo v1.2.3; exit;; esac
 while [ $# -gt 0 ]; do [ "$1" = -o ] && out=$2; shift; done
@@ -30,13 +30,25 @@ case $out in
 */pack) cat >"$out" <<'EOF'
 #!/bin/sh
 while [ $# -gt 0 ]; do
-  case $1 in -out) out=$2;; -add) added="$added $2";; esac
+  case $1 in -out) out=$2;; -add) added="$added $2";; -licenses) licenses=$2;; esac
   shift
 done
 mkdir -p "$out/files"
 for file in $added; do cp "${file#*=}" "$out/files/${file%%=*}"; done
 echo new >"$out/files/kubelet.exe"
 printf '{\n  "schemaVersion": 1,\n  "name": "windows-node",\n}\n' >"$out/manifest.json"
+cp -r "$licenses" "$out/licenses"
+EOF
+chmod +x "$out";;
+*/licenses) cat >"$out" <<'EOF'
+#!/bin/sh
+while [ $# -gt 1 ]; do
+  case $1 in -out) out=$2;; -C) module=${2##*/};; -platform) platform=$2;; esac
+  shift
+done
+[ "$1" != ./cmd/agent ] || module=agent
+mkdir -p "$out"
+echo "$platform" >"$out/$module"
 EOF
 chmod +x "$out";;
 *) : >"$out";;
@@ -86,6 +98,9 @@ func TestBuildPayloadOut(t *testing.T) {
 		t.Skip("the script needs flock")
 	}
 	made := map[string]string{"files/kubelet.exe": "new\n", "manifest.json": "{\n  \"schemaVersion\": 1,\n  \"name\": \"windows-node\",\n}\n"}
+	for _, module := range []string{"aws", "cni", "containerd", "exporter", "hcsshim", "kubernetes", "agent"} {
+		made["licenses/"+module] = "windows/amd64\n"
+	}
 	// before are the files that are at OUT.
 	before := func(files map[string]string) func(t *testing.T, out string) {
 		return func(t *testing.T, out string) { writeFiles(t, out, files) }
@@ -132,8 +147,10 @@ func TestBuildPayloadOut(t *testing.T) {
 			}
 		}},
 		{name: "a payload", before: written(false, nil)},
+		{name: "a payload with licenses", before: written(false, map[string]string{"licenses/LICENSE": "old"})},
 		{name: "a payload as an image", before: written(true, nil)},
 		{name: "a payload with something beside it", before: written(false, map[string]string{"notes.txt": "mine"}), fails: true},
+		{name: "a payload with licenses and something beside it", before: written(false, map[string]string{"licenses/LICENSE": "old", "notes.txt": "mine"}), fails: true},
 		{name: "a payload in a repository", before: written(false, map[string]string{".git/HEAD": "mine"}), fails: true},
 		{name: "an image with something beside it", before: written(true, map[string]string{"notes.txt": "mine"}), fails: true},
 		{name: "a browser extension", before: before(map[string]string{"manifest.json": `{"manifest_version": 3, "name": "x"}`, "files/x.js": "x"}), fails: true},

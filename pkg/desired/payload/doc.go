@@ -9,6 +9,7 @@
 //	manifest.json         what there is: see [Manifest]
 //	files/kubelet.exe     the content of a file
 //	files/kubelet.exe.gz  the same, compressed, where that makes it smaller
+//	licenses/             the license texts that go with the files, by module; not sent to hosts
 //
 // [Open] reads either. What it hands out is verified while it is read: a reader returns
 // a [DigestError] in place of the last bytes of a content that is not what the manifest

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -19,7 +20,8 @@ import (
 )
 
 // WriteImage writes the payload as an OCI image layout with one plain layer to dir, which must
-// not exist. Overrides stay what they are: references. The same payload gives the same bytes.
+// not exist. Overrides stay what they are: references. License texts are in it if the payload was opened from a directory
+// that has them. The same payload gives the same bytes.
 // A wrong digest is an error, and nothing is left behind.
 func (p *Payload) WriteImage(ctx context.Context, dir string) error {
 	return writeDir(dir, func(tmp string) error { return p.writeImage(ctx, tmp) })
@@ -112,7 +114,35 @@ func (p *Payload) writeLayer(ctx context.Context, archive string) (err error) {
 			}
 		}
 	}
+	if err := p.addLicenses(w); err != nil {
+		return err
+	}
 	return w.Close()
+}
+
+// addLicenses adds the license texts, if there are any. They come last: what recognizes a payload reads its beginning.
+func (p *Payload) addLicenses(w *tar.Writer) error {
+	return filepath.WalkDir(filepath.Join(p.dir, LicensesDir), func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !d.Type().IsRegular() {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(p.dir, name)
+		if err != nil {
+			return err
+		}
+		if err := w.WriteHeader(tarHeader(filepath.ToSlash(below), int64(len(text)))); err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	})
 }
 
 // tarHeader leaves out all that would differ from one run to the next.

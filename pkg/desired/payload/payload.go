@@ -25,6 +25,10 @@ const (
 	gzipSuffix   = ".gz"
 )
 
+// LicensesDir is the directory of a payload with the license texts that go with its programs. Readers
+// leave it alone.
+const LicensesDir = "licenses"
+
 // maxManifest bounds what is read as a manifest, or as a document of an OCI layout. A
 // manifest of a hundred files has 50 KiB.
 const maxManifest = 4 << 20

@@ -631,6 +631,57 @@ func gzipLayers(t *testing.T, plain string) string {
 	return i.dir
 }
 
+// TestImageHasLicenses: the license texts of a payload are in its image, in one that is the same each time, and whoever
+// opens it gets the payload.
+func TestImageHasLicenses(t *testing.T) {
+	dir := build(t, nil)
+	texts := map[string]string{"LICENSE": "ours", "example.com/a@v1/LICENSE": "of a", "example.com/a@v1/third_party/NOTICE": "of others"}
+	for name, text := range texts {
+		write(t, filepath.Join(dir, payload.LicensesDir, name), []byte(text))
+	}
+	p := open(t, dir, payload.Options{})
+	images := []string{filepath.Join(t.TempDir(), "1"), filepath.Join(t.TempDir(), "2")}
+	for _, image := range images {
+		if err := p.WriteImage(t.Context(), image); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(tree(t, images[0]), tree(t, images[1])); diff != "" {
+		t.Errorf("two images differ (-1 +2):\n%s", diff)
+	}
+	blobs, err := filepath.Glob(filepath.Join(images[0], "blobs", "sha256", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, blob := range blobs {
+		content, err := os.ReadFile(blob)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := tar.NewReader(bytes.NewReader(content))
+		for {
+			header, err := r.Next()
+			if err != nil {
+				break // also at once: a blob that is no layer
+			}
+			if name, found := strings.CutPrefix(header.Name, "payload/licenses/"); found {
+				text, err := io.ReadAll(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got[name] = string(text)
+			}
+		}
+	}
+	if diff := cmp.Diff(texts, got); diff != "" {
+		t.Errorf("license texts (-want +got):\n%s", diff)
+	}
+	if err := open(t, images[0], payload.Options{}).Verify(t.Context()); err != nil {
+		t.Errorf("the image: %v", err)
+	}
+}
+
 func zipped(t *testing.T, content []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
