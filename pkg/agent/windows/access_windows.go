@@ -183,12 +183,12 @@ func accessBy(descriptor *windows.SECURITY_DESCRIPTOR, me *windows.SID) (config.
 	if err != nil {
 		return "", err
 	}
-	list, _, err := descriptor.DACL()
-	if errors.Is(err, windows.ERROR_OBJECT_NOT_FOUND) {
-		return config.AccessInherited, nil // no list allows everything
-	}
+	list, err := accessList(descriptor)
 	if err != nil {
 		return "", err
+	}
+	if list == nil {
+		return config.AccessInherited, nil
 	}
 	administers := func(sid *windows.SID) bool { return sid.Equals(me) || isAdministrators(sid) }
 	if list.AceCount == 0 || !administers(owner) {
@@ -216,6 +216,15 @@ func accessBy(descriptor *windows.SECURITY_DESCRIPTOR, me *windows.SID) (config.
 		}
 	}
 	return access, nil
+}
+
+// accessList is that of a descriptor. Nil: it has none, or one that is none, and either allows everything to everybody.
+func accessList(descriptor *windows.SECURITY_DESCRIPTOR) (*windows.ACL, error) {
+	list, _, err := descriptor.DACL()
+	if errors.Is(err, windows.ERROR_OBJECT_NOT_FOUND) {
+		return nil, nil
+	}
+	return list, err
 }
 
 // trustedInstaller is the service that installs Windows itself; see "Well-known SIDs" of Windows.

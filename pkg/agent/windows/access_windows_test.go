@@ -4,6 +4,7 @@
 package windows
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -97,4 +98,24 @@ func TestAccessBy(t *testing.T) {
 			t.Errorf("%s: got %q, %v; want %q: %s", tc.what, got, err, tc.want, tc.list)
 		}
 	}
+	if got, err := accessBy(unrestricted(t), me); err != nil || got != config.AccessInherited {
+		t.Errorf("a list that is none: got %q, %v", got, err)
+	}
+}
+
+// unrestricted is a descriptor of Administrators that has a list which is none (NULL), so that everybody may do everything. Wine makes no such one of text.
+func unrestricted(t *testing.T) *windows.SECURITY_DESCRIPTOR {
+	t.Helper()
+	descriptor, err := windows.NewSecurityDescriptor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	admins, err := windows.CreateWellKnownSid(windows.WinBuiltinAdministratorsSid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(descriptor.SetOwner(admins, false), descriptor.SetDACL(nil, true, false)); err != nil {
+		t.Fatal(err)
+	}
+	return descriptor
 }
