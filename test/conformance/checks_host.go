@@ -64,12 +64,23 @@ func factsAreComplete(ctx context.Context, h *Host) error {
 		"an adapter that is up": slices.ContainsFunc(f.Network.Interfaces, func(i api.Interface) bool {
 			return i.Up && len(i.Addresses) > 0
 		}),
+		"the SSH server of Windows and its folders": knowsSSHServer(f),
 	} {
 		if !ok {
 			errs = append(errs, fmt.Errorf("%s: not found", what))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// knowsSSHServer: of the SSH server that comes with Windows it is known whether it will start.
+func knowsSSHServer(f *api.Facts) bool {
+	s := f.Service("sshd")
+	if s == nil || s.State != "Running" || !strings.Contains(strings.ToLower(s.Path), `\system32\openssh\`) {
+		return true // another one lets us in
+	}
+	server := f.OpenSSH.Server
+	return server != nil && strings.Count(server.Version, ".") == 3 && server.Folder != nil && server.Folder.Owner != "" && server.Logs != nil && server.Logs.Owner != ""
 }
 
 // hnsAnswers: the Host Networking Service tells its networks, also if there are none. It

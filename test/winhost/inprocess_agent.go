@@ -15,6 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 	"github.com/openshift/windows-instance-api/pkg/agent/updates"
 	"github.com/openshift/windows-instance-api/test/agenthost"
@@ -216,5 +217,21 @@ func (a *agentHost) healthyFacts(last boot) *api.Facts {
 			}},
 			Listening: []api.Listener{{Port: 22, Address: "0.0.0.0", PID: 1804}},
 		},
+		OpenSSH: api.OpenSSHFacts{Server: healthySSH()},
 	}
+}
+
+// healthySSH is the SSH server that came with an update of autumn 2024, with the rights with which it makes its files.
+func healthySSH() *api.SSHServer {
+	const administrators, authenticatedUsers, readAndExecute = "S-1-5-32-544", "S-1-5-11", 0x1200a9
+	s := &api.SSHServer{
+		Version: "9.5.2.1", EndsOverFolders: true,
+		Folder:   &api.FileAccess{Owner: administrators, Allowed: []api.AllowedAccess{{Account: authenticatedUsers, Rights: readAndExecute}}},
+		Logs:     &api.FileAccess{Owner: administrators},
+		HostKeys: map[string]api.FileAccess{},
+	}
+	for _, name := range facts.SSHHostKeys() {
+		s.HostKeys[name] = api.FileAccess{Owner: "S-1-5-18"}
+	}
+	return s
 }

@@ -48,7 +48,7 @@ type Facts struct {
 	// session), keys in upper case; user names and passwords within the
 	// addresses are replaced by "xxxxx".
 	Environment map[string]string `json:"environment,omitempty"`
-	// OpenSSH is how the SSH server starts commands.
+	// OpenSSH is how the SSH server starts commands, and what decides whether it starts itself.
 	OpenSSH OpenSSHFacts `json:"openSSH"`
 	// Configuration says which document the host was configured with.
 	Configuration ConfigurationFacts `json:"configuration,omitzero"`
@@ -291,6 +291,41 @@ type OpenSSHFacts struct {
 	// DefaultShell is empty for the built-in default, cmd.exe.
 	DefaultShell              string `json:"defaultShell,omitempty"`
 	DefaultShellCommandOption string `json:"defaultShellCommandOption,omitempty"`
+	// Server is what its service sshd looks at when it starts. Nil: the host has no such service, or that of another SSH server; agents of
+	// earlier releases do not say it either.
+	Server *SSHServer `json:"server,omitempty"`
+}
+
+// SSHServer is what decides whether sshd of Win32-OpenSSH starts.
+type SSHServer struct {
+	// Version is that of its file, four numbers, "9.5.2.1".
+	Version string `json:"version,omitempty"`
+	// EndsOverFolders: it ends when it starts as a service while others than SYSTEM and Administrators own or may write one of the
+	// folders, see [EndsOverFolders] of package facts.
+	EndsOverFolders bool `json:"endsOverFolders,omitempty"`
+	// Folder is the access to %ProgramData%\ssh, Logs that to its folder logs. Nil: there is none, and it makes it itself.
+	Folder *FileAccess `json:"folder,omitempty"`
+	Logs   *FileAccess `json:"logs,omitempty"`
+	// HostKeys are the accesses to the files of host keys that it reads by default and that exist, by their names, "ssh_host_rsa_key".
+	// Empty: there are none, or it is told to read others.
+	HostKeys map[string]FileAccess `json:"hostKeys,omitempty"`
+}
+
+// FileAccess is who owns a file or a folder, and what others than SYSTEM and the group Administrators may do with it. Accounts are SIDs.
+type FileAccess struct {
+	Owner string `json:"owner"`
+	// Unrestricted: it has no access list, so that everybody may do everything.
+	Unrestricted bool `json:"unrestricted,omitempty"`
+	// Allowed are the entries of its access list that allow something, without those of SYSTEM and Administrators. They count also if
+	// they are only for what is made in a folder.
+	Allowed []AllowedAccess `json:"allowed,omitempty"`
+}
+
+// AllowedAccess is what an account may do with a file or a folder.
+type AllowedAccess struct {
+	Account string `json:"account"`
+	// Rights are an ACCESS_MASK of Windows.
+	Rights uint32 `json:"rights"`
 }
 
 // FactError is a group of facts that could not be read.

@@ -2,7 +2,7 @@
 // Copyright The Windows Instance API Authors.
 
 // Package facts has the parts of collecting facts that are the same on every host: it reads
-// the clock, finds proxies in environments, and certificates in files.
+// the clock, finds proxies in environments, certificates in files, and what an SSH server does when it starts.
 //
 // It knows no operating system, and must not import package windows.
 package facts

@@ -63,6 +63,7 @@ func (h *Host) Facts(ctx context.Context) *api.Facts {
 		f.OpenSSH.DefaultShellCommandOption, err2 = readString(`SOFTWARE\OpenSSH`, "DefaultShellCommandOption")
 		return errors.Join(notMissing(err1), notMissing(err2))
 	})
+	agent.Collect(f, "openSSH/server", &f.OpenSSH.Server, func() (*api.SSHServer, error) { return sshServer(f.Service("sshd")) })
 	return f
 }
 

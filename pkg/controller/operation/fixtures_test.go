@@ -98,6 +98,8 @@ type scriptedHost struct {
 	lostAnswer error
 	pending    bool
 	services   []api.Service
+	// ssh is what decides whether its service sshd starts. Nil: it does not say.
+	ssh *api.SSHServer
 	// waiting are services that wait for networks of others.
 	waiting  []api.Waiting
 	sessions []api.Session
@@ -282,6 +284,7 @@ func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (
 		PendingReboot: api.PendingReboot{Pending: h.pending, Reasons: []string{"WindowsUpdate"}},
 		Services:      slices.Clone(h.services),
 		Sessions:      h.sessions,
+		OpenSSH:       api.OpenSSHFacts{Server: h.ssh},
 		Configuration: api.ConfigurationFacts{AppliedRevision: h.recorded, KubeletCertificate: h.certificate, Waiting: h.waiting},
 		Errors:        h.factErrors,
 	}, nil

@@ -110,6 +110,16 @@ func TestOperations(t *testing.T) {
 			wantMessage: []string{"nobody could log in after a restart; run in PowerShell: Set-Service sshd -StartupType Automatic"},
 		},
 		{
+			name: "its SSH server ends when it starts", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { writableSSH(f.host, "9.5.2.1", true) }, want: failed,
+			wantSteps:   "Connect=Failed Cordon=Skipped Drain=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
+			wantMessage: []string{`nobody could log in after a restart; run in PowerShell as an administrator: icacls C:\ProgramData\ssh\logs /setowner`},
+		},
+		{
+			name: "its SSH server may end after an update only", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { writableSSH(f.host, "8.1.0.1", false) }, want: succeeded,
+			wantSteps:    "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
+			wantRestarts: 1,
+		},
+		{
 			name: "pending, and somebody works on the host", operation: rebootOperation(v1alpha1.RebootIfPending), set: atWork, want: failed,
 			wantSteps:   "Connect=Succeeded CheckPending=Failed Cordon=Skipped Drain=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
 			wantMessage: []string{`W\bob (session 3)`},
@@ -674,4 +684,10 @@ func TestCountPods(t *testing.T) {
 			}
 		})
 	}
+}
+
+// writableSSH has somebody own the logs of the SSH server of a host.
+func writableSSH(h *scriptedHost, version string, endsOverFolders bool) {
+	h.services = append(h.services, api.Service{Name: "sshd", State: "Running", StartType: "Automatic", Path: `C:\Windows\System32\OpenSSH\sshd.exe`})
+	h.ssh = &api.SSHServer{Version: version, EndsOverFolders: endsOverFolders, Logs: &api.FileAccess{Owner: "S-1-5-21-1-2-3-1105"}}
 }

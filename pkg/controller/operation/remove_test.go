@@ -398,6 +398,7 @@ func TestRemoveWithSessions(t *testing.T) {
 		reboots  bool
 		sessions []api.Session
 		services []api.Service
+		ssh      *api.SSHServer
 		fail     string // what the host does not answer
 		want     v1alpha1.OperationPhase
 		says     string
@@ -405,6 +406,11 @@ func TestRemoveWithSessions(t *testing.T) {
 		{name: "somebody works", reboots: true, sessions: []api.Session{left, atWork}, want: v1alpha1.OperationFailed, says: `W\bob (session 3)`},
 		{
 			name: "its SSH server does not start with Windows", reboots: true, services: []api.Service{{Name: "sshd", State: "Running", StartType: "Manual"}}, want: v1alpha1.OperationFailed,
+			says: "nobody could log in after a restart",
+		},
+		{
+			name: "its SSH server ends when it starts", reboots: true, services: []api.Service{{Name: "sshd", State: "Running", StartType: "Automatic"}},
+			ssh: &api.SSHServer{EndsOverFolders: true, Folder: &api.FileAccess{Owner: "S-1-5-21-1-2-3-1105"}}, want: v1alpha1.OperationFailed,
 			says: "nobody could log in after a restart",
 		},
 		{name: "somebody has left", reboots: true, sessions: []api.Session{left}, want: v1alpha1.OperationSucceeded},
@@ -415,7 +421,7 @@ func TestRemoveWithSessions(t *testing.T) {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted))
 			f.configure()
-			f.host.agentThere, f.host.cleanupReboots, f.host.sessions, f.host.services = true, tt.reboots, tt.sessions, tt.services
+			f.host.agentThere, f.host.cleanupReboots, f.host.sessions, f.host.services, f.host.ssh = true, tt.reboots, tt.sessions, tt.services, tt.ssh
 			if tt.fail != "" {
 				f.failWith(tt.fail, errors.New("no"))
 			}

@@ -31,6 +31,7 @@ func TestWine(t *testing.T) {
 	t.Run("drive", func(t *testing.T) { ownDrive(t, h, signer) })
 	t.Run("power loss", func(t *testing.T) { losePower(t, h, signer) })
 	t.Run("rename", func(t *testing.T) { rename(t, h, signer) })
+	t.Run("SSH server", func(t *testing.T) { findSSHServer(t, h, signer) })
 }
 
 // ownDrive: a host sees drive C: and nothing of the machine below.
@@ -81,6 +82,46 @@ func rename(t *testing.T, h winhost.Host, signer ssh.Signer) {
 	}
 	if got := hostname(t, h, signer); got != "new-name" {
 		t.Errorf("after the boot: %q", got)
+	}
+}
+
+// findSSHServer: the agent finds the program of the service sshd, what that says of itself, and who owns its folders. That of these hosts is
+// no sshd.exe, so that it is left alone, until it has that name.
+func findSSHServer(t *testing.T, h winhost.Host, signer ssh.Signer) {
+	if s := factsOf(t, h, signer).OpenSSH.Server; s != nil {
+		t.Errorf("another SSH server is taken for that of Microsoft: %+v", s)
+	}
+	local := func(path string) string {
+		t.Helper()
+		path, err := h.LocalPath(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	program, err := os.ReadFile(local(`C:\winsshd\winsshd.exe`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program = append(program, "\x00Directory already exists but folder permissions are invalid\x00"...)
+	if err := os.WriteFile(local(`C:\winsshd\sshd.exe`), program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(local(`C:\ProgramData\ssh\logs`), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	output(t, h, signer, `reg add HKLM\System\CurrentControlSet\Services\sshd /v ImagePath /d "C:\winsshd\sshd.exe -service" /f`, nil)
+	if err := h.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	facts := factsOf(t, h, signer)
+	s := facts.OpenSSH.Server
+	if s == nil || !s.EndsOverFolders || s.Folder == nil || s.Folder.Owner == "" || s.Logs == nil || s.Logs.Owner == "" || s.HostKeys != nil {
+		t.Errorf("the SSH server is %+v; services are %+v", s, facts.Services)
+	}
+	// It has no version, which is the only thing that cannot be read.
+	if len(facts.Errors) != 1 || facts.Errors[0].Area != "openSSH/server" || !strings.Contains(facts.Errors[0].Message, "version") {
+		t.Errorf("unknown is %+v", facts.Errors)
 	}
 }
 

@@ -202,27 +202,6 @@ func checkServices(facts *api.Facts) []Finding {
 	return findings
 }
 
-// SSHDoesNotStart says that the SSH server of a host does not start with Windows, as it is after its installation: nobody could log in after a
-// restart. Empty: it does, it is not known, or it does not run, so that another one lets us in.
-func SSHDoesNotStart(facts *api.Facts) string {
-	s := facts.Service("sshd")
-	if s == nil || s.State != "Running" || s.StartType == "" || strings.HasPrefix(s.StartType, "Automatic") || facts.Unread("services/sshd") {
-		return ""
-	}
-	return fmt.Sprintf("its service sshd does not start with Windows (%s), so that nobody could log in after a restart; run in PowerShell: Set-Service sshd -StartupType Automatic", s.StartType)
-}
-
-func checkSSH(facts *api.Facts) []Finding {
-	why := SSHDoesNotStart(facts)
-	switch {
-	case why == "":
-		return nil
-	case isNode(facts): // changes that need no restart are not in danger
-		return note("SSHDoesNotStart", "%s", why)
-	}
-	return problem("SSHDoesNotStart", "%s", why)
-}
-
 // checkPorts looks for foreign processes on the ports of a node. While the service
 // that belongs to a port runs, its listener is taken for the service's: the
 // service may be a wrapper, so that its process ID is not that of the listener.
