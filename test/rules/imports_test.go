@@ -38,7 +38,7 @@ var leaves = []string{
 	// What servers and the agent say to each other, and the program on a host.
 	"pkg/agent/api",
 	// Useful without the rest.
-	"pkg/coalesce", "pkg/noproxy", "pkg/notfound", "pkg/words", "pkg/servingcert", "pkg/stream", "pkg/stream/limits", "pkg/volume", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
+	"pkg/backoff", "pkg/coalesce", "pkg/noproxy", "pkg/notfound", "pkg/words", "pkg/servingcert", "pkg/stream", "pkg/stream/limits", "pkg/volume", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
 	// The world that the programs live in knows little of them.
 	"test/controlplane", "test/openshift", "test/winpath",
 }
@@ -58,7 +58,7 @@ var layers = map[string][]string{
 	// Where in the cluster our API is served, and by whom.
 	"pkg/apiservice": {"pkg/apis", "pkg/notfound"},
 	// A server's way to a host, for the API server and the controller alike.
-	"pkg/host":             {"pkg/apis", "pkg/wmco"},
+	"pkg/host":             {"pkg/apis", "pkg/backoff", "pkg/wmco"},
 	"pkg/host/transfer":    {"pkg/agent/api", "pkg/host"},
 	"pkg/host/agentclient": {"pkg/apis", "pkg/agent/api", "pkg/desired/payload", "pkg/host", "pkg/version"},
 	"pkg/host/diagnose":    {"pkg/apis", "pkg/agent/api", "pkg/host", "pkg/words"},
@@ -79,14 +79,14 @@ var layers = map[string][]string{
 	"pkg/controller/source":    {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal", "pkg/words"},
 	"pkg/controller/csr":       {"pkg/apis", "pkg/desired/cluster", "pkg/controller/internal"},
 	"pkg/controller/keys":      {"pkg/apis", "pkg/controller/internal", "pkg/host", "pkg/wmco", "pkg/words"},
-	"pkg/controller/lifecycle": {"pkg/apis", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/words"},
-	"pkg/controller/rollout":   {"pkg/apis", "pkg/blockedby", "pkg/generated", "pkg/controller/internal", "pkg/desired/document", "pkg/desired/revision", "pkg/drain", "pkg/wmco", "pkg/words"},
+	"pkg/controller/lifecycle": {"pkg/apis", "pkg/backoff", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/words"},
+	"pkg/controller/rollout":   {"pkg/apis", "pkg/backoff", "pkg/blockedby", "pkg/generated", "pkg/controller/internal", "pkg/desired/document", "pkg/desired/revision", "pkg/drain", "pkg/wmco", "pkg/words"},
 	"pkg/controller/node":      {"pkg/apis", "pkg/drain", "pkg/wmco", "pkg/controller/csr", "pkg/controller/internal", "pkg/desired/revision"},
 	"pkg/controller/policies":  {},
 	"pkg/controller/trustedca": {"pkg/desired/cluster", "pkg/controller/internal"},
 	"pkg/controller/userdata":  {"pkg/apis", "pkg/desired/userdata", "pkg/host", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/services":  {"pkg/desired/document", "pkg/wmco", "pkg/controller/internal"},
-	"pkg/controller/instance":  {"pkg/apis", "pkg/agent/api", "pkg/host", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/desired/document", "pkg/wmco", "pkg/words"},
+	"pkg/controller/instance":  {"pkg/apis", "pkg/agent/api", "pkg/backoff", "pkg/host", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/desired/document", "pkg/wmco", "pkg/words"},
 	"pkg/controller/operation": {"pkg/apis", "pkg/agent/api", "pkg/desired/document", "pkg/drain", "pkg/host", "pkg/wmco", "pkg/controller/internal", "pkg/words"},
 	// The plugin is a client as any other.
 	"pkg/plugin": {"pkg/apis", "pkg/blockedby", "pkg/generated", "pkg/version", "pkg/words"},

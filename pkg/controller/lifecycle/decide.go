@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
+	"github.com/openshift/windows-instance-api/pkg/backoff"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 

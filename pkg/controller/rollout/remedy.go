@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
+	"github.com/openshift/windows-instance-api/pkg/backoff"
 )
 
 // sameTrouble is how long a Node must have been ready after it was repaired for what comes then to be another trouble.

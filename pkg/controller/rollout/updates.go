@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
+	"github.com/openshift/windows-instance-api/pkg/backoff"
 )
 
 // retrySoonest is how long after a failure, at the latest, a host tries an update again, and what its clock may differ. A host
