@@ -32,7 +32,8 @@ type Trace struct {
 }
 
 // Trace tries each layer on the way to the host of the instance, up to an open session, over a
-// connection of its own. Without credentials it ends with the host key, and without those of a bastion before that.
+// connection of its own. Without credentials it ends with the host key, and without those of a bastion before that. A bastion that has
+// refused the login is logged in to again.
 func (c *Connector) Trace(ctx context.Context, instance *v1alpha1.WindowsInstance) *Trace {
 	t := &Trace{Target: Address(instance)}
 	t.Target.HostKeys, t.KeysErr = trustedKeys(instance)
@@ -42,7 +43,7 @@ func (c *Connector) Trace(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	began = time.Now()
 	t.current, t.Target.Credential, t.CredentialErr = c.credential(ctx, instance)
 	t.CredentialDuration = time.Since(began)
-	t.Trace = c.options.Pool.Trace(ctx, t.Target, ssh.TraceOptions{WithoutBastion: t.BastionErr != nil, WithoutLogin: t.CredentialErr != nil})
+	t.Trace = c.options.Pool.Trace(ctx, t.Target, ssh.TraceOptions{WithoutBastion: t.BastionErr != nil, WithoutLogin: t.CredentialErr != nil, Insists: true})
 	return t
 }
 

@@ -62,13 +62,21 @@ func diagnoseBastion(e *ssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis
 	case ssh.ReasonHostKeyChanged:
 		return bastionKeyChanged(e, instance)
 	case ssh.ReasonCredentialsRefused:
-		return remarked(failed(reachable, refused, "Bastion %s does not accept the credentials for its user: authorize the public key of the Secret there, or correct username and credentialsSecretRef in %s.", at, field), e)
+		d := remarked(failed(reachable, refused, "Bastion %s does not accept the credentials for its user: authorize the public key of the Secret there, or correct username and credentialsSecretRef in %s.", at, field), e)
+		d.Message += " " + bastionRetry(instance, field)
+		return d
 	case ssh.ReasonForwardRefused:
 		return failed(reachable, refused, "Bastion %s lets its user in and does not connect to %s: %s. Allow it: see AllowTcpForwarding and PermitOpen in the sshd_config of the bastion, and restrict, no-port-forwarding and permitopen before the key in the authorized_keys of the user.", at, host.Endpoint(instance), cause(why))
 	case ssh.ReasonSessionRefused:
 		return failed(reachable, refused, "Bastion %s lets its user in and has no room for another connection: %s. See its limits on processes and connections.", at, cause(why))
 	}
 	return failed(reachable, unreachable, "Bastion %s answers, and SSH does not come as far as the login: %s. See the log of its SSH server.", at, cause(why))
+}
+
+// bastionRetry says when a bastion that refuses the login is logged in to again. It names no time, which would be another one each time.
+func bastionRetry(instance *v1alpha1.WindowsInstance, field string) string {
+	return fmt.Sprintf("So that it locks nobody out, one host tries it for all behind it: after at most %d minutes, and at once when the Secret or %s changes. To try it now: kubectl windows check %s -n %s",
+		int(host.MaxBastionPause.Minutes()), field, instance.Name, instance.Namespace)
 }
 
 // bastionKeyChanged says everything that an administrator needs to decide about the new key of a bastion.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	gossh "golang.org/x/crypto/ssh"
 
@@ -27,6 +28,22 @@ func onBastion(layer ssh.Layer, reason ssh.Reason, cause error) *ssh.Error {
 
 func atItself(reason ssh.Reason, cause error) *ssh.Error {
 	return &ssh.Error{Layer: ssh.LayerBastion, Reason: reason, Address: atBastion, Err: cause}
+}
+
+// refusedUntil is a refused login that is remembered.
+func refusedUntil(at time.Time) *ssh.Error {
+	e := onBastion(ssh.LayerAuth, ssh.ReasonCredentialsRefused, errors.New("boom"))
+	e.RetryAt = at
+	return e
+}
+
+// TestRefusalsAreOneMessage: when a bastion is tried again is no cause for a write.
+func TestRefusalsAreOneMessage(t *testing.T) {
+	instance := &v1alpha1.WindowsInstance{}
+	first, second := Diagnose(StageLogin, refusedUntil(time.Unix(1000, 0)), instance), Diagnose(StageLogin, refusedUntil(time.Unix(2000, 0)), instance)
+	if first != second {
+		t.Errorf("got %q, then %q", first.Message, second.Message)
+	}
 }
 
 // TestDiagnoseBastion: what is wrong with a bastion says nothing about the host, and what to do about it and where.
@@ -67,7 +84,8 @@ func TestDiagnoseBastion(t *testing.T) {
 			"kubectl patch windowsnodepools.windows.openshift.io edge -n team", `'{"spec":{"template":{"bastion":{"hostKeys":["`,
 		}, false},
 		{"a key of no type", onBastion(ssh.LayerHostKey, ssh.ReasonHostKeyChanged, &ssh.HostKeyError{Pinned: changed.Pinned}), own, "Reachable/BastionHostKeyChanged", []string{"no host key of a pinned type", "correct hostKeys in spec.bastion"}, false},
-		{"credentials", onBastion(ssh.LayerAuth, ssh.ReasonCredentialsRefused, boom), own, "Reachable/BastionRefused", []string{"does not accept the credentials", "credentialsSecretRef in spec.bastion"}, false},
+		{"credentials", onBastion(ssh.LayerAuth, ssh.ReasonCredentialsRefused, boom), own, "Reachable/BastionRefused", []string{"does not accept the credentials", "credentialsSecretRef in spec.bastion", "after at most 5 minutes, and at once when the Secret or spec.bastion changes", "kubectl windows check win-1 -n team"}, false},
+		{"credentials, remembered", refusedUntil(time.Unix(1000, 0)), own, "Reachable/BastionRefused", []string{"does not accept the credentials", "after at most 5 minutes"}, false},
 		{"an expired certificate", &ssh.Error{Layer: ssh.LayerBastion, Reason: ssh.ReasonCredentialsRefused, Address: atBastion, Err: boom, Remark: "The certificate has expired."}, own, "Reachable/BastionRefused", []string{"in spec.bastion. The certificate has expired."}, false},
 		{"prohibited", atItself(ssh.ReasonForwardRefused, boom), own, "Reachable/BastionRefused", []string{"does not connect to 10.1.42.1:22: boom", "AllowTcpForwarding", "PermitOpen"}, false},
 		{"no room", atItself(ssh.ReasonSessionRefused, boom), own, "Reachable/BastionRefused", []string{"no room for another connection"}, true},

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,7 +85,12 @@ func sshStatus(instance string, err *ssh.Error) error {
 	case ssh.ReasonSessionLimitReached, ssh.ReasonLimitReached:
 		return hostStatus(instance, http.StatusTooManyRequests, string(err.Layer), err.Error(), retryBusy)
 	}
-	return hostStatus(instance, http.StatusServiceUnavailable, string(err.Layer), err.Error(), retryUnreachable)
+	message := err.Error()
+	if !err.RetryAt.IsZero() {
+		message = fmt.Sprintf("%s. So that it locks nobody out, no host behind the bastion is connected to before %s, unless the Secret or the fields of the bastion change: "+
+			"authorize the public key of the Secret there, or correct them. After the former: kubectl windows check %s", strings.TrimRight(message, "."), err.RetryAt.UTC().Format(time.RFC3339), instance)
+	}
+	return hostStatus(instance, http.StatusServiceUnavailable, string(err.Layer), message, retryUnreachable)
 }
 
 var reasons = map[int]metav1.StatusReason{

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,6 +44,7 @@ func TestStatusError(t *testing.T) {
 		{"host key unknown", connection(ssh.LayerHostKey, ssh.ReasonHostKeyUnknown), 503, "ServiceUnavailable", "HostKey", true, "HostKeyTrusted"},
 		{"host key changed", connection(ssh.LayerHostKey, ssh.ReasonHostKeyChanged), 503, "ServiceUnavailable", "HostKey", true, "10.0.0.1:22"},
 		{"credentials refused", connection(ssh.LayerAuth, ssh.ReasonCredentialsRefused), 503, "ServiceUnavailable", "Auth", true, "10.0.0.1:22"},
+		{"refused by the bastion", fmt.Errorf("opening: %w", refusedUntil(time.Unix(60, 0))), 503, "ServiceUnavailable", "Bastion", true, "boom. So that it locks nobody out, no host behind the bastion is connected to before 1970-01-01T00:01:00Z, unless the Secret"},
 		{"too many sessions", connection(ssh.LayerSession, ssh.ReasonSessionLimitReached), 429, "TooManyRequests", "Session", true, "10.0.0.1:22"},
 		{"too many connections", connection(ssh.LayerConnect, ssh.ReasonLimitReached), 429, "TooManyRequests", "Connect", true, "10.0.0.1:22"},
 		{"connection lost", connection(ssh.LayerSession, ssh.ReasonConnectionLost), 503, "ServiceUnavailable", "Session", true, "10.0.0.1:22"},

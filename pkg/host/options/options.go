@@ -91,7 +91,8 @@ func (o *Options) addressRules() (host.AddressRules, error) {
 }
 
 // Connections returns the options of connections to hosts, with the policy about their addresses,
-// to which those of this process belong, and what cluster says of others; see package networks.
+// to which those of this process belong, and what cluster says of others; see package networks. Pools that are made with
+// the same options remember together which bastions refuse a login, so a program asks for them once.
 func (o *Options) Connections(cluster func(netip.Addr) (string, error)) (ssh.Options, error) {
 	rules, err := o.addressRules()
 	if err != nil {
@@ -106,6 +107,7 @@ func (o *Options) Connections(cluster func(netip.Addr) (string, error)) (ssh.Opt
 		HandshakeTimeout: o.DialTimeout,
 		MaxConns:         o.MaxHostConnections,
 		AllowAddress:     rules.Policy(ours, cluster),
+		Refusals:         host.NewRefusals(time.Now),
 	}, nil
 }
 

@@ -68,6 +68,9 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 	if err != nil || connections.DialTimeout != 3*time.Second || connections.HandshakeTimeout != 3*time.Second || connections.MaxConns != 7 {
 		t.Errorf("connections are made with %+v, %v", connections, err)
 	}
+	if connections.Refusals == nil {
+		t.Error("each pool remembers by itself which bastions refuse it")
+	}
 	if err := connections.AllowAddress(netip.MustParseAddr("172.30.0.1")); err == nil {
 		t.Error("an address that is refused is dialed")
 	}

@@ -100,14 +100,34 @@ func (p *Pool) dialThrough(ctx context.Context, t Target, pr *progress) (*tunnel
 	return nil, e
 }
 
-// loginToBastion makes a connection to the bastion of a target.
+// loginToBastion makes a connection to the bastion of a target, unless it is known to refuse that.
 func (p *Pool) loginToBastion(ctx context.Context, t Target, pr *progress) (*hop, error) {
-	bastion := t.Bastion.target(t)
-	leave, err := p.doors.enter(ctx, bastion.Namespace+" "+bastion.Endpoint())
-	if err != nil {
-		return nil, t.gaveUp(ctx, LayerBastion)
+	refusals := p.opts.Refusals
+	for {
+		a, err := refusals.begin(ctx, t, pr.insists)
+		if err != nil {
+			return nil, err
+		}
+		leave, err := p.doors.enter(ctx, t.Namespace+" "+t.Bastion.Endpoint())
+		if err != nil {
+			return nil, refusals.end(ctx, a, t.gaveUp(ctx, LayerBastion))
+		}
+		if !refusals.stands(a) { // it was refused to somebody who was in before
+			leave()
+			continue
+		}
+		b, err := p.enterBastion(ctx, t, pr)
+		leave()
+		if err := refusals.end(ctx, a, err); err != nil {
+			return nil, err
+		}
+		return b, nil
 	}
-	defer leave()
+}
+
+// enterBastion logs in to the bastion of a target.
+func (p *Pool) enterBastion(ctx context.Context, t Target, pr *progress) (*hop, error) {
+	bastion := t.Bastion.target(t)
 	e, err := p.connect(ctx, bastion, &progress{})
 	if err != nil {
 		return nil, onBastion(err, bastion.Endpoint())

@@ -26,6 +26,8 @@ type progress struct {
 	entered func(Layer)
 	// withoutLogin ends the dial with errNoLogin once the host key was verified.
 	withoutLogin bool
+	// insists is TraceOptions.Insists.
+	insists bool
 
 	addresses []netip.Addr
 	bastion   Peer

@@ -14,7 +14,7 @@
 //   - Nothing is sent to a host, not even a user name, before its host key was
 //     compared with a pinned one. There is no option that skips this.
 //   - A host may be reached through a [Bastion], to which the same applies. What the bastion is told is an
-//     address that was resolved, and allowed, here.
+//     address that was resolved, and allowed, here. One that refuses the login is tried by one host for all, see [Refusals].
 //   - Every failure is an [*Error] that says at which [Layer] it happened and
 //     gives a [Reason] fit for a status condition; a command that ran and failed
 //     is an [*ExitError] instead.

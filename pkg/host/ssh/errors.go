@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -114,6 +115,9 @@ type Error struct {
 	Err error
 	// Remark is that of the credential that was refused, with what it says for that. Empty: it has none, or another thing is wrong.
 	Remark string
+	// RetryAt is when a bastion that refuses the login is logged in to again, see [Refusals]. It is no part of the message, which says the same
+	// as long as the cause is the same. Zero: for other failures.
+	RetryAt time.Time
 }
 
 // explanations are the middle of Error's message: what happened, for a reader who

@@ -216,10 +216,10 @@ func TestQuestions(t *testing.T) {
 // TestDefaults are those that the comments promise.
 func TestDefaults(t *testing.T) {
 	got := Options{}.withDefaults()
-	if got.Resolver != net.DefaultResolver || got.AllowAddress == nil || got.Received == nil {
+	if got.Resolver != net.DefaultResolver || got.AllowAddress == nil || got.Received == nil || got.Refusals == nil || got.Refusals.pause(3) != time.Minute {
 		t.Errorf("got %+v", got)
 	}
-	got.Resolver, got.AllowAddress, got.Received = nil, nil, nil
+	got.Resolver, got.AllowAddress, got.Received, got.Refusals = nil, nil, nil, nil
 	want := Options{
 		DialTimeout: 10 * time.Second, HandshakeTimeout: 10 * time.Second, KeepAliveInterval: 15 * time.Second, KeepAliveMisses: 3,
 		IdleTimeout: 5 * time.Minute, MaxSessionsPerConn: 8, MaxForwardsPerConn: 64, MaxConnsPerHost: 4, MaxConns: 1024,

@@ -180,7 +180,7 @@ func (h *handshake) explain(err error, w *wire, attempted bool) error {
 		e.Reason = ReasonHandshakeFailed
 	}
 	if e.Reason == ReasonCredentialsRefused {
-		e.Remark = strings.TrimSpace(h.target.Credential.Remark + " " + h.target.Credential.IfRefused)
+		e.Remark = h.target.Credential.remarkIfRefused()
 	}
 	return e
 }

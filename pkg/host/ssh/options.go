@@ -52,6 +52,9 @@ type Options struct {
 	AllowAddress func(netip.Addr) error
 	// Resolver resolves names. Default net.DefaultResolver.
 	Resolver Resolver
+	// Refusals remembers which bastions refuse the login. Pools of one process share it. Default: one of the pool's own, that has each
+	// login tried again after a minute.
+	Refusals *Refusals
 	// Received is told how many bytes came from a host. It may wait, and nothing more is received over
 	// that connection meanwhile: so memory can be bounded however many channels there are, each with a
 	// window of 2 MiB. Calls may overlap. Default: nobody is told.
@@ -73,6 +76,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Resolver == nil {
 		o.Resolver = net.DefaultResolver
+	}
+	if o.Refusals == nil {
+		o.Refusals = NewRefusals(func(int) time.Duration { return time.Minute }, time.Now)
 	}
 	if o.Received == nil {
 		o.Received = func(int) {}

@@ -41,6 +41,11 @@ type Credential struct {
 	IfRefused string
 }
 
+// remarkIfRefused is what people should know when a server accepts none of it.
+func (c Credential) remarkIfRefused() string {
+	return strings.TrimSpace(c.Remark + " " + c.IfRefused)
+}
+
 // Target is a host and how to log in to it.
 type Target struct {
 	// Owner is for whom the host is contacted. Owners share no connection, also when they mean the

@@ -19,6 +19,9 @@ type TraceOptions struct {
 	WithoutLogin bool
 	// WithoutBastion ends the trace when the name is resolved, for a target whose bastion is not known.
 	WithoutBastion bool
+	// Insists has the bastion logged in to also while it is remembered that it refuses that, see [Refusals], unless it did within the
+	// last ten seconds.
+	Insists bool
 }
 
 // Trace is the way to a host, tried once more from the beginning, layer by layer. Nothing
@@ -76,7 +79,7 @@ func (p *Pool) Trace(ctx context.Context, t Target, o TraceOptions) *Trace {
 		tr.step(err)
 		return tr
 	}
-	pr := &progress{entered: tr.enter, withoutLogin: o.WithoutLogin}
+	pr := &progress{entered: tr.enter, withoutLogin: o.WithoutLogin, insists: o.Insists}
 	e, err := p.connect(ctx, t, pr)
 	tr.Addresses, tr.Bastion, tr.Peer, tr.HostKey = pr.addresses, pr.bastion, pr.peer, pr.hostKey
 	if err != nil {
