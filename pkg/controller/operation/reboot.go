@@ -63,11 +63,6 @@ func (e *execution) ensureMayRestart(ctx context.Context) error {
 	if why := preflight.SSHDoesNotStart(facts); why != "" {
 		return fmt.Errorf("the host has to be restarted, and %s", why)
 	}
-	if op := e.operation(); op.Type == v1alpha1.OperationReboot && op.Reboot.InstallsUpdates() {
-		if why := preflight.UpdateEndsSSH(facts); why != "" {
-			return fmt.Errorf("updates of Windows are to be installed, and %s", why)
-		}
-	}
 	if names := namesAtWork(facts); names != "" {
 		return fmt.Errorf("the host has to be restarted, and these people are logged on: %[1]s; have them log off, or restart it without regard to them: kubectl windows reboot %[2]s -n %[3]s --mode=Force; it does not drain, so that pods are cut off: kubectl windows drain %[2]s -n %[3]s before it has them leave, and kubectl windows uncordon %[2]s -n %[3]s after it has the Node take pods again",
 			names, e.instance.Name, e.instance.Namespace)

@@ -137,11 +137,6 @@ func TestUpdates(t *testing.T) {
 		{"it cannot be verified", func(h *scriptedHost) {
 			h.updates.ends[api.ActionVerify] = api.UpdateAttempt{Error: "no network"}
 		}, v1alpha1.OperationSucceeded, "Installed: " + kb, 1, 1},
-		{
-			"they may bring an SSH server that does not start", func(h *scriptedHost) { writableSSH(h, "8.1.0.1", false) },
-			v1alpha1.OperationFailed, "Updates of Windows are to be installed, and others than SYSTEM", 0, 0,
-		},
-		{"they may bring none that minds", func(h *scriptedHost) { writableSSH(h, "9.5.5.1", false) }, v1alpha1.OperationSucceeded, "Installed: " + kb, 1, 1},
 		{"the service does not run", func(h *scriptedHost) { h.updates.refused = "the service does not run" }, v1alpha1.OperationFailed, "the service does not run", 0, 0},
 		{"the service does not notice", func(h *scriptedHost) { h.updates.silent = true }, v1alpha1.OperationFailed, "does not notice the request", 0, 0},
 	} {
