@@ -20,9 +20,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/generated/openapi"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
-	"github.com/openshift/windows-instance-api/pkg/version"
 	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 	"github.com/openshift/windows-instance-api/pkg/stream/relief"
+	"github.com/openshift/windows-instance-api/pkg/version"
 )
 
 // etcdPrefix is where the objects are kept in etcd.

@@ -72,7 +72,7 @@ var layers = map[string][]string{
 	// The API server. It sees hosts through small interfaces of its own; the backend
 	// plugs them in.
 	"pkg/registry":          {"pkg/apis", "pkg/agent/api", "pkg/stream", "pkg/words"},
-	"pkg/apiserver":         {"pkg/apis", "pkg/generated", "pkg/registry", "pkg/stream/limits", "pkg/stream/relief"},
+	"pkg/apiserver":         {"pkg/apis", "pkg/generated", "pkg/registry", "pkg/stream/limits", "pkg/stream/relief", "pkg/version"},
 	"pkg/apiserver/backend": {"pkg/apis", "pkg/notfound", "pkg/agent/api", "pkg/apiserver", "pkg/apiservice", "pkg/desired/cluster", "pkg/host", "pkg/registry", "pkg/stream", "pkg/wmco"},
 	// The controllers. None knows another one, but whose Node is whose.
 	"pkg/controller/internal":  {"pkg/apis", "pkg/notfound", "pkg/generated", "pkg/wmco"},

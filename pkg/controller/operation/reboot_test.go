@@ -271,7 +271,7 @@ func TestPodsAreWaitedForWithoutAWorker(t *testing.T) {
 		r, _ := f.process()
 		f.reconcile(r)
 		began := <-begins
-		r.runner.submit(testNodeKey, "op-2", laneLimited, false)
+		r.runner.submit(testNodeKey, "op-2", laneRequested, false)
 		f.eventually("another one to be worked on", func() bool { running, waiting := r.runner.load(); return running == 1 && waiting == 0 })
 		if took := time.Since(began); took < workerPatience || took > workerPatience+time.Minute {
 			t.Errorf("it has kept its worker for %s, want %s", took, workerPatience)
@@ -314,7 +314,7 @@ func TestHostIsWaitedForWithoutAWorker(t *testing.T) {
 				began = s.StartedAt.Time
 				return true
 			})
-			r.runner.submit(testNodeKey, "op-2", laneLimited, false)
+			r.runner.submit(testNodeKey, "op-2", laneOf(&tt.operation), false)
 			f.eventually("another one to be worked on", func() bool { running, waiting := r.runner.load(); return running == 1 && waiting == 0 })
 			if took := time.Since(began); took < tt.keeps || took > tt.keeps+time.Minute {
 				t.Errorf("it has kept its worker for %s, want %s", took, tt.keeps)
