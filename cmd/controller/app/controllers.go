@@ -158,8 +158,8 @@ func (c *controllers) addConfiguration(ctx context.Context) error {
 		Managed: c.desired != nil, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
 		MaxRemovals: most, RemovalWindow: c.options.RemovalWindow, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation, Wanted: c.wanted,
 		MissingNamespaceTimeout: c.options.MissingNamespaceTimeout, Leads: c.leads,
-		MachineLives: func(ctx context.Context, instance *v1alpha1.WindowsInstance) (bool, error) {
-			return machine.Lives(ctx, c.GetClient(), instance)
+		MachineLeaving: func(ctx context.Context, instance *v1alpha1.WindowsInstance) (bool, error) {
+			return machine.Leaving(ctx, c.GetClient(), instance)
 		},
 	}); err != nil || c.desired == nil {
 		return err

@@ -60,8 +60,8 @@ type snapshot struct {
 	awaited bool
 	// wanted: the source of one that was deleted asks for it again.
 	wanted bool
-	// machineLives: it is time to give up the host of one that was deleted, and its Machine is still there.
-	machineLives bool
+	// machineLeaving: it is time to give up the host of one that was deleted, and its Machine, which is being deleted, is still there.
+	machineLeaving bool
 	// pool of the instance. Nil: there is none.
 	pool *v1alpha1.WindowsNodePool
 	// turn is whether the removal of its host may begin, as far as other hosts decide.

@@ -619,8 +619,8 @@ func TestDecideToRemove(t *testing.T) {
 			[]string{"If the host has not been reached by 2026-03-14T16:08:26Z, it is given up."}},
 		{"unreachable, time ends before the next attempt", was(removal(clean, 70*time.Second), ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 10s, Removed=False/RemovalFailed, pending", nil},
 		{"unreachable, time is over", was(removal(clean, time.Minute), ops(unreached)), snapshot{}, "Abandon, tell Abandoned", []string{"within the 60 seconds of spec.removal.afterSeconds."}},
-		{"unreachable, time is over, and its Machine drains", was(removal(clean, time.Minute), ops(unreached)), snapshot{machineLives: true}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", []string{"It is not given up while its Machine is there"}},
-		{"paused, time is over, and its Machine drains", was(removal(clean, time.Minute)), snapshot{paused: "spec.paused", machineLives: true}, "Nothing, tell Paused, again in 30s, Removed=Unknown/Paused, pending", []string{"It is not given up while its Machine is there"}},
+		{"unreachable, time is over, and its Machine drains", was(removal(clean, time.Minute), ops(unreached)), snapshot{machineLeaving: true}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", []string{"It is not given up while its Machine is there"}},
+		{"paused, time is over, and its Machine drains", was(removal(clean, time.Minute)), snapshot{paused: "spec.paused", machineLeaving: true}, "Nothing, tell Paused, again in 30s, Removed=Unknown/Paused, pending", []string{"It is not given up while its Machine is there"}},
 		{"reachable and not clean, time is over", was(removal(clean, time.Minute), ops(dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
 		{"time is over before the first attempt", was(removal(clean, time.Second)), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
 

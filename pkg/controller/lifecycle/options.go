@@ -40,8 +40,8 @@ type Options struct {
 	// Wanted says whether the source of an instance that was deleted asks for its host again.
 	// Nil: no source does.
 	Wanted WantedFunc
-	// MachineLives says whether the Machine is still there that an instance comes from. Nil: no instance comes from one.
-	MachineLives func(ctx context.Context, instance *v1alpha1.WindowsInstance) (bool, error)
+	// MachineLeaving says whether the Machine that an instance comes from is being deleted and still there. Nil: no instance comes from one.
+	MachineLeaving func(ctx context.Context, instance *v1alpha1.WindowsInstance) (bool, error)
 	// Leads says whether this process still is the one that works, by what is in the cluster. It is asked before the removal of a host is
 	// recorded: how many may be removed counts for all of them. Nil: no other one can.
 	Leads func(ctx context.Context) (bool, error)

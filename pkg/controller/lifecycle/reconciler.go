@@ -105,8 +105,8 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 				return snapshot{}, err
 			}
 		}
-		if r.MachineLives != nil && s.overdue() {
-			if s.machineLives, err = r.MachineLives(ctx, instance); err != nil {
+		if r.MachineLeaving != nil && s.overdue() {
+			if s.machineLeaving, err = r.MachineLeaving(ctx, instance); err != nil {
 				return snapshot{}, err
 			}
 		}

@@ -366,7 +366,7 @@ func TestNotGivenUpBeforeItsMachine(t *testing.T) {
 		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "1"}
 	}), node)
 	lives, asked := true, 0
-	f.r.MachineLives = func(context.Context, *v1alpha1.WindowsInstance) (bool, error) {
+	f.r.MachineLeaving = func(context.Context, *v1alpha1.WindowsInstance) (bool, error) {
 		asked++
 		return lives, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/backoff"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/origin"
 )
 
 // Reasons of the events about hosts that go.
@@ -69,7 +70,7 @@ func (s snapshot) remove() action {
 		return action{do: doRelease, event: warning(eventLeft, "The host could not be cleaned, which was tried once: %s %s", failure(removal), agentLeft)}
 	case s.untouched() && s.paused != "":
 		return action{do: doRelease, event: warning(eventLeft, "The host was not cleaned, because %s is true. %s", s.paused, agentLeft)}
-	case s.overdue() && !s.machineLives && (s.paused != "" || s.unknownKey() || removal != nil && removal.HostUnreached()):
+	case s.outOfReach(removal) && !s.machineLeaving:
 		return s.abandon(fmt.Sprintf("because it could not be cleaned within the %d seconds of spec.removal.afterSeconds.", *s.instance.Spec.Removal.AfterSeconds))
 	case s.paused != "":
 		return s.hold(v1alpha1.ReasonPaused, fmt.Sprintf("%s is true, so the controller does nothing on the host; it will be cleaned when the pause ends, unless another instance of its pool represents it by then.", s.paused), time.Time{})
@@ -172,12 +173,16 @@ func (s snapshot) queue() action {
 func (s snapshot) hold(reason, message string, again time.Time) action {
 	parts := []string{message}
 	if deadline := s.instance.GivenUpAt(); !deadline.IsZero() && deadline.After(s.now) {
-		parts = append(parts, fmt.Sprintf("If the host has not been reached by %s, it is given up.", timestamp(deadline)))
+		gone := ""
+		if origin.Machine(s.instance) != nil {
+			gone = " and its Machine is gone"
+		}
+		parts = append(parts, fmt.Sprintf("If the host has not been reached by %s%s, it is given up.", timestamp(deadline), gone))
 		if again.IsZero() || deadline.Before(again) {
 			again = deadline
 		}
 	}
-	if s.machineLives {
+	if s.machineLeaving && s.outOfReach(s.instance.Status.NewestAttempt(v1alpha1.OperationRemove)) {
 		parts = append(parts, "It is not given up while its Machine is there: with its Node it would lose its pods, whatever protects them. The Machine API drains and deletes both.")
 		if look := s.now.Add(machineInterval); again.IsZero() || look.Before(again) {
 			again = look
@@ -213,6 +218,12 @@ func (s snapshot) policy() v1alpha1.RemovalPolicy {
 func (s snapshot) overdue() bool {
 	deadline := s.instance.GivenUpAt()
 	return !deadline.IsZero() && !deadline.After(s.now)
+}
+
+// outOfReach says whether it is time to give the host up: it could not be reached for as long as that may be, or was paused all the time. removal is
+// the newest attempt to clean it, nil if there is none.
+func (s snapshot) outOfReach(removal *v1alpha1.Operation) bool {
+	return s.overdue() && (s.paused != "" || s.unknownKey() || removal != nil && removal.HostUnreached())
 }
 
 // removeDue is when a host that could not be cleaned is tried again.

@@ -64,14 +64,17 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestLives: a Machine is there until it is gone, and another one of its name is none.
-func TestLives(t *testing.T) {
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-machine-api", Name: "m", UID: "1"}}
+// TestLeaving: a Machine that is being deleted is there until it is gone, and another one of its name is none.
+func TestLeaving(t *testing.T) {
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-machine-api", Name: "m", UID: "1", Finalizers: []string{"a/b"}, DeletionTimestamp: new(metav1.Now())}}
+	stays := machine.DeepCopy()
+	stays.DeletionTimestamp = nil
 	scheme := runtime.NewScheme()
 	if err := machinev1beta1.Install(scheme); err != nil {
 		t.Fatal(err)
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(machine).Build()
+	kept := fake.NewClientBuilder().WithScheme(scheme).WithObjects(stays).Build()
 	nowhere := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return &meta.NoKindMatchError{}
@@ -89,6 +92,7 @@ func TestLives(t *testing.T) {
 		fails     bool
 	}{
 		"it is":                 {c, "Machine", "1", true, false},
+		"nobody deletes it":     {kept, "Machine", "1", false, false},
 		"another one":           {c, "Machine", "2", false, false},
 		"made by hand":          {c, "", "", false, false},
 		"of something else":     {c, "Cluster", "1", false, false},
@@ -100,7 +104,7 @@ func TestLives(t *testing.T) {
 			if tt.kind != "" {
 				i.OwnerReferences = []metav1.OwnerReference{{APIVersion: machinev1beta1.SchemeGroupVersion.String(), Kind: tt.kind, Name: "m", UID: types.UID(tt.uid), Controller: new(true)}}
 			}
-			if got, err := Lives(t.Context(), tt.reader, i); got != tt.want || (err != nil) != tt.fails {
+			if got, err := Leaving(t.Context(), tt.reader, i); got != tt.want || (err != nil) != tt.fails {
 				t.Errorf("got %v, %v", got, err)
 			}
 		})

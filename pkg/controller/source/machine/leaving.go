@@ -16,9 +16,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/origin"
 )
 
-// Lives says whether the Machine is still there that an instance comes from, also while it is being deleted. It is not for an instance that
-// comes from none, nor where there is no Machine API.
-func Lives(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance) (bool, error) {
+// Leaving says whether the Machine that an instance comes from is being deleted and still there, so that the Machine API may wait for pods on its
+// Node. It is not for an instance that comes from none, nor where there is no Machine API.
+func Leaving(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance) (bool, error) {
 	owner := origin.Machine(instance)
 	if owner == nil {
 		return false, nil
@@ -27,5 +27,5 @@ func Lives(ctx context.Context, reader client.Reader, instance *v1alpha1.Windows
 	if meta.IsNoMatchError(err) {
 		return false, nil
 	}
-	return found != nil && found.UID == owner.UID, err
+	return found != nil && found.UID == owner.UID && !found.DeletionTimestamp.IsZero(), err
 }
