@@ -445,8 +445,9 @@ func TestDescribeDrains(t *testing.T) {
 		want  string
 	}{
 		{"one", waitsForPool, []*host{draining("a", web)}, "ns", "a of pool p is out of service (it is being changed, and its drain waits for PodDisruptionBudget shop/web);"},
-		{"several budgets", waitsForPool, []*host{draining("a", web, db, web)}, "ns", "(it is being changed, and its drain waits for PodDisruptionBudget shop/db and 1 more);"},
-		{"no budget", waitsForPool, []*host{draining("a", v1alpha1.BlockedPod{Namespace: "shop", Name: "x", Message: "its finalizer"})}, "ns", "and its drain waits for pods that do not leave);"},
+		{"several budgets", waitsForPool, []*host{draining("a", web, db, web)}, "ns", "(it is being changed, and its drain waits for PodDisruptionBudget shop/db);"},
+		{"a webhook", waitsForPool, []*host{draining("a", v1alpha1.BlockedPod{Namespace: "shop", Name: "x", Message: `admission webhook "w" denied the request: not now`})}, "ns", "and its drain waits for an admission webhook);"},
+		{"a busy API server", waitsForPool, []*host{draining("a", v1alpha1.BlockedPod{Namespace: "shop", Name: "x", Message: "too many requests"})}, "ns", "a of pool p is out of service (it is being changed);"},
 		{"several hosts", waitsForPool, []*host{draining("c", web), draining("a"), draining("b", db)}, "ns", "3 hosts of pool p are out of service (a, b, c, and the drain of b waits for PodDisruptionBudget shop/db);"},
 		{"the cluster", waitsForCluster, []*host{draining("a", web)}, "ns", "another host is being changed: a, and its drain waits for PodDisruptionBudget shop/web;"},
 		{"another namespace", waitsForCluster, []*host{draining("a", web)}, "other", "another host is being changed, in another namespace;"},

@@ -4,8 +4,6 @@
 package rollout
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -295,26 +293,26 @@ func lastUpdateFailed(status *v1alpha1.WindowsInstanceStatus) string {
 	return message.Shorten(words.FirstSentence(op.Message), maxQuoted)
 }
 
-// drainWaits names the PodDisruptionBudgets that keep pods from leaving in the drain of an operation, and not the pods: these are others every few
-// seconds, and each time what it says is written.
+// drainWaits names a PodDisruptionBudget, or a webhook, that keeps pods from leaving in the drain of an operation. It does not name the pods, nor
+// how many there are: that changes every few seconds, and each time what it says is written. What is refused for another reason passes.
 func drainWaits(op *v1alpha1.Operation) string {
-	if !op.Active() || len(op.BlockedBy) == 0 {
+	if !op.Active() {
 		return ""
 	}
-	var budgets []string
+	first := ""
 	for _, pod := range op.BlockedBy {
-		if pod.Budget != "" {
-			budgets = append(budgets, pod.Namespace+"/"+pod.Budget)
+		what := ""
+		switch {
+		case pod.Budget != "":
+			what = "PodDisruptionBudget " + pod.Namespace + "/" + pod.Budget
+		case words.DeniedByWebhook(pod.Message):
+			what = "an admission webhook"
+		}
+		if what != "" && (first == "" || what < first) {
+			first = what
 		}
 	}
-	slices.Sort(budgets)
-	switch budgets = slices.Compact(budgets); len(budgets) {
-	case 0:
-		return "pods that do not leave"
-	case 1:
-		return "PodDisruptionBudget " + budgets[0]
-	}
-	return fmt.Sprintf("PodDisruptionBudget %s and %d more", budgets[0], len(budgets)-1)
+	return first
 }
 
 // hasJustGot says whether a host was given its desired configuration, which it says itself when it is looked at the

@@ -245,6 +245,8 @@ func (h *host) why() string {
 		return "its Node is gone"
 	case h.ready && h.cordoned:
 		return "its Node is cordoned"
+	case h.leaving:
+		return "its Node is not ready, and its instance was deleted and is still there"
 	}
 	return "its Node is not ready"
 }

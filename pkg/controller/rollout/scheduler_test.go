@@ -241,7 +241,7 @@ func TestScheduleWhileANodeIsDown(t *testing.T) {
 		"it is not ready":            {newNode("b", "", corev1.ConditionUnknown), stays, "b of pool p is out of service (its Node is not ready)"},
 		"it does not say it":         {&corev1.Node{ObjectMeta: newNode("b", "", "").ObjectMeta}, stays, "b of pool p is out of service (its Node is not ready)"},
 		"another one has taken over": {newNode("b", "another", corev1.ConditionTrue), stays, "b of pool p is out of service (its Node is gone)"},
-		"it leaves and is not ready": {newNode("b", "", corev1.ConditionUnknown), deleting, "b of pool p is out of service (its Node is not ready)"},
+		"it leaves and is not ready": {newNode("b", "", corev1.ConditionUnknown), deleting, "b of pool p is out of service (its Node is not ready, and its instance was deleted and is still there)"},
 		// However long its removal fails, or waits for somebody who confirms it.
 		"it leaves and is gone": {newNode("b", "another", corev1.ConditionTrue), deleting, ""},
 	} {
