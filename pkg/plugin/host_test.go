@@ -420,9 +420,12 @@ func TestVersion(t *testing.T) {
 	a := newAPI(t)
 	a.handle(http.MethodGet, "/version", func(w http.ResponseWriter, r *http.Request) { answer(w, map[string]string{"gitVersion": "v1.37.1"}) })
 	a.run("version").want(t, 1, "kubectl-windows: ", "windows.openshift.io/v1alpha1", "v1.37.1", "the release of windows-apiserver is not known", "kubectl get apiservice v1alpha1.windows.openshift.io")
+	says := "v1alpha1"
 	a.handle(http.MethodGet, "/openapi/v3/apis/windows.openshift.io/v1alpha1", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, map[string]any{"openapi": "3.0.0", "info": map[string]string{"title": "Windows instances", "version": "v1.2.3"}})
+		answer(w, map[string]any{"openapi": "3.0.0", "info": map[string]string{"title": "Windows instances", "version": says}})
 	})
+	a.run("version").want(t, 0, "windows-apiserver: not known, of a release before this one\n")
+	says = "v1.2.3"
 	a.run("version").want(t, 0, "kubectl-windows: ", "windows-apiserver: v1.2.3\n", "windows.openshift.io/v1alpha1", "v1.37.1")
 	got := a.run("version", "--client", "-o", "json")
 	got.want(t, 0, `"api": "windows.openshift.io/v1alpha1"`)

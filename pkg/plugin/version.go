@@ -93,6 +93,9 @@ func (e *env) serverVersion(ctx context.Context) (string, error) {
 	if err := json.Unmarshal(answer, &described); err != nil {
 		return "", fmt.Errorf("the release of windows-apiserver is not known, because the description of %s cannot be read: %w", group, err)
 	}
+	if described.Info.Version == group.Version {
+		return "not known, of a release before this one", nil // which had the version of the API there
+	}
 	return described.Info.Version, nil
 }
 
