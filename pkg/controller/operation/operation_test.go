@@ -112,7 +112,7 @@ func TestOperations(t *testing.T) {
 		{
 			name: "its SSH server ends when it starts", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { writableSSH(f.host, "9.5.2.1", true) }, want: failed,
 			wantSteps:   "Connect=Failed Cordon=Skipped Drain=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
-			wantMessage: []string{`nobody could log in after a restart; run in PowerShell as an administrator: icacls C:\ProgramData\ssh\logs /setowner`},
+			wantMessage: []string{`nobody could log in after a restart. Run in PowerShell as an administrator: icacls C:\ProgramData\ssh\logs /setowner`},
 		},
 		{
 			name: "its SSH server may end after an update only", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { writableSSH(f.host, "8.1.0.1", false) }, want: succeeded,

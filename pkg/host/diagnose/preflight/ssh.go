@@ -43,7 +43,7 @@ const (
 	sshKeys   = sshFolder + `\ssh_host_*_key`
 
 	repairFolder = `icacls %[1]s /setowner '*S-1-5-32-544'; icacls %[1]s /reset; icacls %[1]s /inheritance:r /grant '*S-1-5-32-544:(OI)(CI)F' /grant '*S-1-5-18:(OI)(CI)F'`
-	alsoRead     = ` /grant '*S-1-5-11:(OI)(CI)RX'`
+	alsoRead     = ` /grant '*S-1-5-11:(CI)RX'` // not its files, which may have the rights of the folder: others must not read keys
 	repairKeys   = `icacls ` + sshKeys + ` /setowner '*S-1-5-32-544'; icacls ` + sshKeys + ` /reset; icacls ` + sshKeys + ` /inheritance:r /grant '*S-1-5-32-544:F' /grant '*S-1-5-18:F'`
 )
 
@@ -66,12 +66,12 @@ func SSHDoesNotStart(facts *api.Facts) string {
 		return ""
 	}
 	if who, commands := openFolders(server); who != "" && server.EndsOverFolders {
-		return fmt.Sprintf("its service sshd (%s) ends when it starts, because others than SYSTEM and the group Administrators own or may write its folders (%s), so that nobody could log in after a restart; run in PowerShell as an administrator: %s",
+		return fmt.Sprintf("its service sshd (%s) ends when it starts, because others than SYSTEM and the group Administrators own or may write its folders (%s), so that nobody could log in after a restart. Run in PowerShell as an administrator: %s",
 			orUnknown(server.Version), who, commands)
 	}
 	// Keys that are missing are made when it starts, and with one key it starts.
 	if refused := refusedKeys(s, server); len(refused) == defaultHostKeys {
-		return fmt.Sprintf("its service sshd refuses all its host keys and ends when it starts, because others than SYSTEM and the group Administrators own them or have rights to them (%s in %s), so that nobody could log in after a restart; run in PowerShell as an administrator: %s",
+		return fmt.Sprintf("its service sshd refuses all its host keys and ends when it starts, because others than SYSTEM and the group Administrators own them or have rights to them (%s in %s), so that nobody could log in after a restart. Run in PowerShell as an administrator: %s",
 			strings.Join(refused, ", "), sshFolder, repairKeys)
 	}
 	return ""
@@ -88,7 +88,7 @@ func UpdateEndsSSH(facts *api.Facts) string {
 	if who == "" {
 		return ""
 	}
-	return fmt.Sprintf("others than SYSTEM and the group Administrators own or may write the folders of its service sshd (%s), with which OpenSSH 9.4 to 9.8.1 does not start, as updates of Windows have it from October 2024 on, so that nobody could log in after an update; it has %s; run in PowerShell as an administrator: %s",
+	return fmt.Sprintf("others than SYSTEM and the group Administrators own or may write the folders of its service sshd (%s), with which OpenSSH 9.4 to 9.8.1 does not start, as updates of Windows have it from October 2024 on, so that nobody could log in after an update; it has %s. Run in PowerShell as an administrator: %s",
 		who, facts.OpenSSH.Server.Version, commands)
 }
 
