@@ -122,7 +122,7 @@ func TestRenewalWithdrawn(t *testing.T) {
 		"the version is back": func(f *fixture) {
 			f.annotate(map[string]string{v1alpha1.WrittenVersionAnnotation: "v1", wmco.VersionAnnotation: "v1"})
 		},
-		"another configuration": func(f *fixture) { f.policy.yields.Store(new("the host gets another configuration.")) },
+		"another configuration": func(f *fixture) { f.policy.givesWayTo.Store(new("the host gets another configuration.")) },
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester), becauseOf(v1alpha1.CauseVersionChanged), func(i *v1alpha1.WindowsInstance) {

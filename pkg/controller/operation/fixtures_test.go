@@ -610,8 +610,8 @@ type passes struct {
 	*rollout.Scheduler
 	// contested has other pools wait.
 	contested atomic.Bool
-	// yields has something else be done first. Nil: nothing is.
-	yields atomic.Pointer[string]
+	// givesWayTo has something else be done first. Nil: nothing is.
+	givesWayTo atomic.Pointer[string]
 }
 
 func (p *passes) WaitsFor(key types.NamespacedName) string {
@@ -621,11 +621,11 @@ func (p *passes) WaitsFor(key types.NamespacedName) string {
 	return p.Scheduler.WaitsFor(key)
 }
 
-func (p *passes) Yields(key types.NamespacedName) string {
-	if why := p.yields.Load(); why != nil {
+func (p *passes) GivesWayTo(key types.NamespacedName) string {
+	if why := p.givesWayTo.Load(); why != nil {
 		return *why
 	}
-	return p.Scheduler.Yields(key)
+	return p.Scheduler.GivesWayTo(key)
 }
 
 func (p *passes) Contested(key types.NamespacedName) bool {

@@ -33,9 +33,9 @@ const (
 func (e *execution) downloadUpdates(ctx context.Context) (result, error) {
 	e.yield()
 	a, err := e.attempt(ctx, api.ActionDownload, downloaded, "Downloading updates of Windows")
-	first, yields := errors.AsType[*yieldsError](err)
+	first, givesWay := errors.AsType[*givesWayError](err)
 	switch {
-	case yields: // what the host has by then stays there
+	case givesWay: // what the host has by then stays there
 		return result{enough: true, message: "The updates of Windows were not waited for, and are not installed now. First, " + first.why}, nil
 	case err != nil:
 		return result{}, err
@@ -112,8 +112,8 @@ func (e *execution) attempt(ctx context.Context, action api.UpdateAction, timeou
 	var inMiddle time.Time  // when it was in the middle of it
 	err := e.waitUntil(ctx, e.deadline(began, timeout), doing+".", func(ctx context.Context) (string, error) {
 		if action == api.ActionDownload && op.Cause == v1alpha1.CauseWindowsUpdates {
-			if first := e.Policy.Yields(e.key); first != "" {
-				refused = &yieldsError{first}
+			if first := e.Policy.GivesWayTo(e.key); first != "" {
+				refused = &givesWayError{first}
 				return "", nil
 			}
 		}
@@ -170,10 +170,10 @@ func describeProgress(a *api.UpdateAttempt) string {
 	return "The host searches for updates"
 }
 
-// yieldsError ends the download of updates of Windows for something that is to be done to the host first.
-type yieldsError struct{ why string }
+// givesWayError ends the download of updates of Windows for something that is to be done to the host first.
+type givesWayError struct{ why string }
 
-func (e *yieldsError) Error() string { return e.why }
+func (e *givesWayError) Error() string { return e.why }
 
 func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 

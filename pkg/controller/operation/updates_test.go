@@ -491,8 +491,8 @@ func TestUpdatesDoNotWaitForever(t *testing.T) {
 		{"the window closes", withdraw(func(p *v1alpha1.WindowsNodePool) {
 			p.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: "0 0 29 2 *", DurationSeconds: 60}
 		}), "The window of pool p opens at"},
-		{"it is to get another configuration", func(f *fixture) { f.policy.yields.Store(new("the host gets another configuration.")) }, "First, the host gets another configuration."},
-		{"its Node is repaired", func(f *fixture) { f.policy.yields.Store(new("the Node is not ready and will be repaired.")) }, "First, the Node is not ready and will be repaired."},
+		{"it is to get another configuration", func(f *fixture) { f.policy.givesWayTo.Store(new("the host gets another configuration.")) }, "First, the host gets another configuration."},
+		{"its Node is repaired", func(f *fixture) { f.policy.givesWayTo.Store(new("the Node is not ready and will be repaired.")) }, "First, the Node is not ready and will be repaired."},
 		{"it has to join again", func(f *fixture) {
 			f.edit(func(i *v1alpha1.WindowsInstance) {
 				meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonKubeletCertificateUnusable})
@@ -579,7 +579,7 @@ func TestDownloadGivesWay(t *testing.T) {
 		f.eventually("it to download", func() bool {
 			return strings.HasPrefix(f.get().Status.Operation.Message, "Downloading updates of Windows.")
 		})
-		f.policy.yields.Store(new("the Node is not ready and will be repaired."))
+		f.policy.givesWayTo.Store(new("the Node is not ready and will be repaired."))
 		began := time.Now()
 		op := f.waitForEnd()
 		if op.Phase != v1alpha1.OperationSucceeded || !strings.HasSuffix(op.Message, "are not installed now. First, the Node is not ready and will be repaired.") || time.Since(began) > time.Minute {

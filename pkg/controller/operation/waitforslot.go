@@ -26,9 +26,9 @@ type Policy interface {
 	// Postponed says whether that may last, as it is more than other hosts: the window of the pool has closed, or a host of it
 	// is broken.
 	Postponed(key types.NamespacedName) bool
-	// Yields says what has to be done to the host of an instance first, so that an operation that waits, or that downloads updates of Windows,
+	// GivesWayTo says what has to be done to the host of an instance first, so that an operation that waits, or that downloads updates of Windows,
 	// ends for it. Empty: nothing.
-	Yields(key types.NamespacedName) string
+	GivesWayTo(key types.NamespacedName) string
 	// Contested says whether the host is out of service while hosts of other pools wait for that to end.
 	Contested(key types.NamespacedName) bool
 }
@@ -136,7 +136,7 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 		if e.operation().Admitted() {
 			return "", nil
 		}
-		if first := e.Policy.Yields(e.key); first != "" && e.instance.Status.GivesWay() {
+		if first := e.Policy.GivesWayTo(e.key); first != "" && e.instance.Status.GivesWay() {
 			return "", &withdrawnError{"Not continued, because " + first + " The controller records it again."}
 		}
 		e.yield()
@@ -269,7 +269,7 @@ func (e *execution) waitToInstall(ctx context.Context) (result, error) {
 			asked = now
 		}
 		waitsFor := e.Policy.WaitsFor(e.key)
-		first := e.Policy.Yields(e.key)
+		first := e.Policy.GivesWayTo(e.key)
 		switch {
 		case first != "":
 			return notInstalled("First, " + first), nil

@@ -124,7 +124,7 @@ func (c *cluster) waitForSlot(m *member, op *v1alpha1.Operation) bool {
 		return true
 	case !removes && !m.instance.DeletionTimestamp.IsZero(),
 		op.Type == v1alpha1.OperationReconfigure && op.ByController() && op.AdmittedImpact != "" && !op.HostChanged, // it costs more than was admitted
-		op.Cause == v1alpha1.CauseWindowsUpdates && (c.scheduler.Postponed(m.key) || c.scheduler.Yields(m.key) != ""):
+		op.Cause == v1alpha1.CauseWindowsUpdates && (c.scheduler.Postponed(m.key) || c.scheduler.GivesWayTo(m.key) != ""):
 		c.conclude(m, v1alpha1.OperationCanceled)
 		return true
 	}

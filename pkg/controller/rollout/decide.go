@@ -76,8 +76,8 @@ type decision struct {
 	ready sets.Set[types.NamespacedName]
 	// contested are hosts that have a slot which hosts of other pools wait for.
 	contested sets.Set[types.NamespacedName]
-	// yields are hosts whose operation ends, as it waits or prepares for something that may take hours, and why.
-	yields map[types.NamespacedName]string
+	// givesWayTo has hosts whose operation ends, as it waits or prepares for something that may take hours, and why.
+	givesWayTo map[types.NamespacedName]string
 	// held and waiting count the hosts that have a slot for disruptions, and those that wait for one.
 	held, waiting int
 	// served and heldSince are what the next pass is to remember, see [state].
@@ -152,7 +152,7 @@ func (p *pass) giveWay(h *host) {
 	case h.impact == "":
 		p.ask = append(p.ask, h.key)
 	case slotOf(h.impact) != slotDisruption && p.blockedBy(candidate{host: h, impact: h.impact, start: true}).kind == "":
-		p.yields[h.key] = "the host gets another configuration, which needs no drain."
+		p.givesWayTo[h.key] = "the host gets another configuration, which needs no drain."
 	}
 }
 
@@ -175,7 +175,7 @@ func (p *pass) giveWayToRepair(h *host) bool {
 	if p.blockedBy(c).kind != "" {
 		return false
 	}
-	p.yields[h.key] = why
+	p.givesWayTo[h.key] = why
 	return true
 }
 

@@ -76,8 +76,8 @@ func TestGiveWayToRepair(t *testing.T) {
 					now.SetTime(testNow.Add(after))
 					f.pass()
 				}
-				if got := f.Yields(key); !strings.HasSuffix(got, tt.want) || got != "" && tt.want == "" {
-					t.Errorf("it yields to %q, want %q", got, tt.want)
+				if got := f.GivesWayTo(key); !strings.HasSuffix(got, tt.want) || got != "" && tt.want == "" {
+					t.Errorf("it gives way to %q, want %q", got, tt.want)
 				}
 				if op := f.operation("a"); op.ID != "op-1" || configures(op.Cause) && op.Admitted() {
 					t.Errorf("it has %+v", op)

@@ -90,7 +90,7 @@ type sum struct {
 func newPass(s state) *pass {
 	p := &pass{
 		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, shares: map[string]turns{}, sums: map[poolKey]*sum{}, granted: sets.New[types.NamespacedName](),
-		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, inConditions: map[types.NamespacedName]waitKind{}, contested: sets.New[types.NamespacedName](), yields: map[types.NamespacedName]string{}, heldSince: map[types.NamespacedName]time.Time{}, ready: sets.New[types.NamespacedName]()},
+		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, inConditions: map[types.NamespacedName]waitKind{}, contested: sets.New[types.NamespacedName](), givesWayTo: map[types.NamespacedName]string{}, heldSince: map[types.NamespacedName]time.Time{}, ready: sets.New[types.NamespacedName]()},
 	}
 	for key, policy := range p.pools {
 		p.noteServed(key.namespace, slotDisruption, p.past(policy.removed))

@@ -114,12 +114,12 @@ func (s *Scheduler) Postponed(key types.NamespacedName) bool {
 	return waits && s.last.ready.Has(key) && why.kind.lasts()
 }
 
-// Yields says what has to be done to the host of an instance first, so that an operation that waits, or that downloads updates of Windows,
+// GivesWayTo says what has to be done to the host of an instance first, so that an operation that waits, or that downloads updates of Windows,
 // ends for it. Empty: nothing.
-func (s *Scheduler) Yields(key types.NamespacedName) string {
+func (s *Scheduler) GivesWayTo(key types.NamespacedName) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last.yields[key]
+	return s.last.givesWayTo[key]
 }
 
 // Contested says whether the host of an instance has a slot that hosts of other pools wait for.

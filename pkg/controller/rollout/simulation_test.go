@@ -397,7 +397,7 @@ func (s *simulated) pass() decision {
 			s.giveUp(h)
 		}
 	}
-	for key := range d.yields {
+	for key := range d.givesWayTo {
 		s.giveUp(byKey[key])
 	}
 	for _, key := range d.ask {

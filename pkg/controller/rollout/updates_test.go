@@ -426,7 +426,7 @@ func TestGiveWay(t *testing.T) {
 			other := host{key: types.NamespacedName{Namespace: "ns", Name: "b"}, pool: poolKey{"ns", "q"}, node: true, ready: true, holds: slotDisruption}
 			got := decide(state{hosts: []host{h, other}, disruptions: tt.slots, now: testNow, pools: map[poolKey]policy{}})
 			s := &Scheduler{last: got}
-			if (s.Yields(h.key) != "") != tt.ends || slices.Contains(got.ask, h.key) != tt.asked || len(got.start) > 0 || len(got.admit) != tt.slots-1 {
+			if (s.GivesWayTo(h.key) != "") != tt.ends || slices.Contains(got.ask, h.key) != tt.asked || len(got.start) > 0 || len(got.admit) != tt.slots-1 {
 				t.Errorf("got %+v", got)
 			}
 			if later := h.askAgain.After(testNow) || h.due.After(testNow); later && got.again.IsZero() {
