@@ -101,20 +101,20 @@ func (e *execution) buildFor(ctx context.Context, joinAs string) (*document.Resu
 	return built, nil
 }
 
-// inputPatience is for how long an operation that is half way waits for what somebody has to correct in the
+// correctionPatience is for how long an operation that is half way waits for what somebody has to correct in the
 // cluster.
-const inputPatience = 15 * time.Minute
+const correctionPatience = 15 * time.Minute
 
 // awaitInputs is what the cluster says now that the host is to be like. An operation that has begun to change the host, or
 // has cordoned its Node, does not end because somebody makes a mistake meanwhile: it waits for some time until it is corrected.
 func (e *execution) awaitInputs(ctx context.Context, node *corev1.Node, joinAs string) (*document.Result, error) {
-	for until := e.clock.Now().Add(inputPatience); ; {
+	for until := e.clock.Now().Add(correctionPatience); ; {
 		built, err := e.askConfiguration(ctx, node, joinAs)
 		if !errors.Is(err, document.ErrInputs) || !e.touched() && !cordonedByUs(e.operation()) {
 			return built, err
 		}
 		if !e.clock.Now().Before(until) {
-			return nil, fmt.Errorf("after %s: %w", duration.HumanDuration(inputPatience), err)
+			return nil, fmt.Errorf("after %s: %w", duration.HumanDuration(correctionPatience), err)
 		}
 		if err := e.pause(ctx, "Waiting until somebody corrects what hosts are configured with. %s", message.Sentence(words.Steady(err.Error()))); err != nil {
 			return nil, err
@@ -156,7 +156,7 @@ func isTransientAPI(err error) bool {
 
 // planHost asks the host what would have to be done for it to be as built says.
 func (e *execution) planHost(ctx context.Context, built *document.Result) (*api.Plan, error) {
-	plan, err := ask(ctx, e.clock, e.clock.Now().Add(e.patience()), planTimeout, func(ctx context.Context) (*api.Plan, error) {
+	plan, err := ask(ctx, e.clock, e.clock.Now().Add(e.stepPatience()), planTimeout, func(ctx context.Context) (*api.Plan, error) {
 		return e.Hosts.PlanConfiguration(ctx, e.instance, &built.Bundle)
 	})
 	if err != nil {

@@ -88,7 +88,7 @@ func (e *execution) agent(ctx context.Context) (result, error) {
 // agentDigest has the agent on the host compute its digest, again for some time if the host cannot be reached. failure is what its error
 // begins with.
 func (e *execution) agentDigest(ctx context.Context, failure string) (string, error) {
-	digest, err := ask(ctx, e.clock, e.clock.Now().Add(e.patience()), askTimeout, func(ctx context.Context) (string, error) {
+	digest, err := ask(ctx, e.clock, e.clock.Now().Add(e.stepPatience()), askTimeout, func(ctx context.Context) (string, error) {
 		return e.Hosts.AgentDigest(ctx, e.instance)
 	})
 	if err != nil {
@@ -97,9 +97,9 @@ func (e *execution) agentDigest(ctx context.Context, failure string) (string, er
 	return digest, nil
 }
 
-// patience is for how long a host that cannot be reached is tried. One that was changed is verified when its Node takes pods again: to give up
-// because of a network that is away for some minutes would have the Node cordoned, and its pool stopped.
-func (e *execution) patience() time.Duration {
+// stepPatience is for how long a host that cannot be reached is tried in the current step. One that was changed is verified when its Node takes
+// pods again: to give up because of a network that is away for some minutes would have the Node cordoned, and its pool stopped.
+func (e *execution) stepPatience() time.Duration {
 	if e.current == v1alpha1.StepVerify && e.touched() {
 		return silence
 	}
