@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -193,7 +192,7 @@ func (e *execution) usedByWMCO(ctx context.Context, node *corev1.Node, entry str
 		return addresses, nil
 	}
 	addresses.found = metByWMCO(e.instance)
-	candidates := []string{entry, nodeAddressForWMCO(node)}
+	candidates := []string{entry, wmco.NodeAddress(node.Status.Addresses)}
 	if machine := origin.Machine(e.instance); machine != nil {
 		var address string
 		address, err = e.MachineAddress(ctx, types.NamespacedName{Namespace: e.instance.Namespace, Name: machine.Name})
@@ -205,16 +204,4 @@ func (e *execution) usedByWMCO(ctx context.Context, node *corev1.Node, entry str
 		}
 	}
 	return addresses, err
-}
-
-// nodeAddressForWMCO is the address by which WMCO goes to the host of a Node: its first internal one that is not of IPv6, or internal
-// name, whichever comes first. Empty: it has none.
-func nodeAddressForWMCO(node *corev1.Node) string {
-	for _, a := range node.Status.Addresses {
-		ip, err := netip.ParseAddr(a.Address)
-		if a.Type == corev1.NodeInternalIP && err == nil && ip.Unmap().Is4() || a.Type == corev1.NodeInternalDNS {
-			return a.Address
-		}
-	}
-	return ""
 }

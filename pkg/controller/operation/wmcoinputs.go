@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -58,7 +59,7 @@ func (e *execution) listedForWMCO(ctx context.Context, node *corev1.Node) (entry
 	case key == "" && origin.Machine(e.instance) != nil:
 		return "", nil
 	case key == "":
-		key = addressForWMCO(e.instance, node)
+		key = cmp.Or(wmco.InternalIPv4(node.Status.Addresses), e.instance.Spec.Address)
 		return "", fmt.Errorf("the Windows Machine Config Operator does not know the host, which is no Machine and has no entry in ConfigMap %s/%s: add one first: %s",
 			wmco.Namespace, wmco.InstancesConfigMap, entryCommand(key, user, missing))
 	case list.Data[key] != user: // all behind the first equals sign is the user, also further lines
@@ -96,16 +97,6 @@ func (e *execution) entryOf(ctx context.Context, node *corev1.Node, data map[str
 		}
 	}
 	return "", nil
-}
-
-// addressForWMCO is the address for an entry of the host: WMCO finds the Node by an address of it in IPv4.
-func addressForWMCO(i *v1alpha1.WindowsInstance, node *corev1.Node) string {
-	for _, a := range node.Status.Addresses {
-		if ip, err := netip.ParseAddr(a.Address); err == nil && ip.Is4() && a.Type == corev1.NodeInternalIP {
-			return a.Address
-		}
-	}
-	return i.Spec.Address
 }
 
 // entryCommand is the command that writes an entry into the ConfigMap of WMCO.

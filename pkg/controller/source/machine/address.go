@@ -14,21 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// AddressForWMCO returns the address at which the Windows Machine Config Operator reaches the host of a Machine: its first internal one of IPv4.
-// Empty: it has none, or is not there.
+// AddressForWMCO returns the address at which the Windows Machine Config Operator reaches the host of a Machine. Empty: it has none, or is not there.
 func AddressForWMCO(ctx context.Context, reader client.Reader, machine types.NamespacedName) (string, error) {
 	found, err := object.Get(ctx, reader, machine, &machinev1beta1.Machine{})
 	if err != nil || found == nil {
 		return "", err
 	}
-	for _, address := range found.Status.Addresses {
-		if ip, err := netip.ParseAddr(address.Address); address.Type == corev1.NodeInternalIP && err == nil && ip.Is4() {
-			return address.Address, nil
-		}
-	}
-	return "", nil
+	return wmco.InternalIPv4(found.Status.Addresses), nil
 }
 
 // Address returns the address to reach the host of a Machine at: an internal IPv4 address, else
