@@ -38,7 +38,7 @@ func (e *execution) compare(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	// The API server has asked for that, too, if it has a payload.
-	err = retryAPI(ctx, e.clock, "Reading whether WMCO would be started again", func(err error) bool { return !isTransientAPI(err) }, func() error { return e.Adoptable(ctx) })
+	err = retryAPI(ctx, e.clock, "Reading whether WMCO would be started again", doesNotPass, func() error { return e.Adoptable(ctx) })
 	if err != nil {
 		return result{}, err
 	}

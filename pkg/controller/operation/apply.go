@@ -8,13 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -124,7 +121,7 @@ func (e *execution) awaitInputs(ctx context.Context, node *corev1.Node, joinAs s
 
 // askConfiguration builds the desired configuration of the host. Trouble with the API server passes.
 func (e *execution) askConfiguration(ctx context.Context, node *corev1.Node, joinAs string) (built *document.Result, err error) {
-	err = retryAPI(ctx, e.clock, "Finding out the desired configuration of the host", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
+	err = retryAPI(ctx, e.clock, "Finding out the desired configuration of the host", doesNotPass, func() (err error) {
 		if built, err = e.Configuration.Build(ctx, e.instance, node, joinAs); err != nil || joinAs == "" {
 			return err
 		}
@@ -137,21 +134,6 @@ func (e *execution) askConfiguration(ctx context.Context, node *corev1.Node, joi
 		return nil
 	})
 	return built, err
-}
-
-// isTransientAPI says whether an error is trouble with the API server, as opposed to what it,
-// or what is read from it, says clearly.
-func isTransientAPI(err error) bool {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
-			apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsConflict(err) ||
-			apierrors.IsUnexpectedServerError(err)
-	}
-	// Clients give a [net/url.Error] for a request without an answer, whatever was the matter:
-	// a route, DNS, a connection that was lost. That is a net.Error, as all of the network are.
-	var network net.Error
-	return errors.As(err, &network) || utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err)
 }
 
 // planHost asks the host what would have to be done for it to be as built says.

@@ -227,6 +227,9 @@ func isFinal(err error) bool {
 	return errors.As(err, &says) || isOver(err) || object.Gone(err) || apierrors.IsForbidden(err)
 }
 
+// doesNotPass says so of an error that may as well be about what was read, as an input that is missing: nothing but trouble with the API server passes.
+func doesNotPass(err error) bool { return !object.Passes(err) }
+
 // finalError has [retryAPI] not try again.
 type finalError struct{ error }
 

@@ -141,7 +141,7 @@ func (e *execution) ensureKeyOfWMCO(ctx context.Context, key host.Key) (*host.Pe
 
 // keyOfWMCO is the key that WMCO logs in with. Trouble with the API server passes.
 func (e *execution) keyOfWMCO(ctx context.Context) (key host.Key, err error) {
-	err = retryAPI(ctx, e.clock, "Reading the key of the Windows Machine Config Operator", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
+	err = retryAPI(ctx, e.clock, "Reading the key of the Windows Machine Config Operator", doesNotPass, func() (err error) {
 		key, err = e.Hosts.BareKey(ctx, keySecret)
 		return err
 	})
@@ -257,7 +257,7 @@ func (e *execution) annotationsForWMCO(ctx context.Context, node *corev1.Node, k
 // userForWMCO is the user of the host as WMCO reads it on its Node. Without it WMCO restarts no host, and gives up where it goes through
 // all its Nodes.
 func (e *execution) userForWMCO(ctx context.Context) (user string, err error) {
-	err = retryAPI(ctx, e.clock, "Reading the key of the Windows Machine Config Operator", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
+	err = retryAPI(ctx, e.clock, "Reading the key of the Windows Machine Config Operator", doesNotPass, func() (err error) {
 		user, err = e.Hosts.EncryptUsername(ctx, keySecret, e.instance.Spec.Username)
 		return err
 	})

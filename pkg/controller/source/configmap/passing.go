@@ -6,25 +6,14 @@ package configmap
 import (
 	"errors"
 	"io"
-	"net"
-	"net/http"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
-// passing says whether what could not be written can be when it is tried again, without anybody doing
-// anything: the cache is behind, or the API server has trouble or does not answer. What the server, a
-// quota or a webhook refuses stays refused.
+// passing says whether what could not be written can be when it is tried again, without anybody doing anything, see [object.Passes]. What exists
+// already is not in the cache yet. An answer that ends too soon is one of the API server, as nothing else is read for a write.
 func passing(err error) bool {
-	if _, exists := errors.AsType[*apply.ExistsError](err); exists || apierrors.IsConflict(err) {
-		return true
-	}
-	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
-		return status.ErrStatus.Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err) || apierrors.IsUnexpectedServerError(err)
-	}
-	_, network := errors.AsType[net.Error](err)
-	return network || utilnet.IsHTTP2ConnectionLost(err) || errors.Is(err, io.ErrUnexpectedEOF)
+	_, exists := errors.AsType[*apply.ExistsError](err)
+	return exists || errors.Is(err, io.ErrUnexpectedEOF) || object.Passes(err)
 }

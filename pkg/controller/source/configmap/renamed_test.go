@@ -7,11 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -280,16 +277,8 @@ func TestPassing(t *testing.T) {
 	}{
 		{"it is there already", &apply.ExistsError{Kind: "WindowsInstance", Name: "a"}, true},
 		{"a conflict", apierrors.NewConflict(resource, "a", errors.New("changed")), true},
-		{"too many requests", apierrors.NewTooManyRequests("slower", 1), true},
-		{"a timeout", apierrors.NewTimeoutError("etcd", 1), true},
-		{"an error of the server", apierrors.NewInternalError(errors.New("etcd")), true},
-		{"the server starts", apierrors.NewServiceUnavailable("starts"), true},
-		{"the API is away", apierrors.NewGenericServerResponse(http.StatusNotFound, http.MethodPatch, resource, "a", "404 page not found", 0, true), true},
-		{"no connection", &url.Error{Op: "Patch", URL: "https://api", Err: syscall.ECONNREFUSED}, true},
 		{"the connection ends", io.ErrUnexpectedEOF, true},
 		{"a quota, a webhook, or no right", apierrors.NewForbidden(resource, "a", errors.New("no")), false},
-		{"no namespace", apierrors.NewNotFound(resource, "a"), false},
-		{"invalid", apierrors.NewInvalid(v1alpha1.Kind("WindowsInstance"), "a", nil), false},
 		{"anything else", errors.New("unreadable managed fields"), false},
 	} {
 		if got := passing(fmt.Errorf("apply: %w", tt.err)); got != tt.want {
