@@ -14,6 +14,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/words"
@@ -32,7 +33,7 @@ const (
 // is nothing to do.
 func (e *execution) downloadUpdates(ctx context.Context) (result, error) {
 	e.yield()
-	a, err := e.attempt(ctx, api.ActionDownload, downloaded, "Downloading updates of Windows")
+	a, err := e.attempt(ctx, api.ActionDownload, downloaded, "downloading updates of Windows")
 	first, givesWay := errors.AsType[*givesWayError](err)
 	switch {
 	case givesWay: // what the host has by then stays there
@@ -55,7 +56,7 @@ func (e *execution) installUpdates(ctx context.Context) (result, error) {
 	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
-	a, err := e.attempt(ctx, api.ActionInstall, installed, "Installing updates of Windows")
+	a, err := e.attempt(ctx, api.ActionInstall, installed, "installing updates of Windows")
 	switch {
 	case err != nil:
 		return result{}, err
@@ -83,7 +84,7 @@ func (e *execution) installUpdates(ctx context.Context) (result, error) {
 // verifyUpdates finds out what the host has after its restart: Windows may have taken back what it could not complete.
 func (e *execution) verifyUpdates(ctx context.Context) (result, error) {
 	e.yield()
-	a, err := e.attempt(ctx, api.ActionVerify, verified, "Verifying the updates of Windows")
+	a, err := e.attempt(ctx, api.ActionVerify, verified, "verifying the updates of Windows")
 	switch {
 	case err != nil:
 		return result{}, err
@@ -110,7 +111,7 @@ func (e *execution) attempt(ctx context.Context, action api.UpdateAction, timeou
 	var refused error       // ends it
 	var unnoticed time.Time // since when it answers, and has not begun
 	var inMiddle time.Time  // when it was in the middle of it
-	err := e.waitUntil(ctx, e.deadline(began, timeout), doing+".", func(ctx context.Context) (string, error) {
+	err := e.waitUntil(ctx, e.deadline(began, timeout), message.Sentence(doing), func(ctx context.Context) (string, error) {
 		if action == api.ActionDownload && op.Cause == v1alpha1.CauseWindowsUpdates {
 			if first := e.Policy.GivesWayTo(e.key); first != "" {
 				refused = &givesWayError{first}
@@ -154,7 +155,7 @@ func (e *execution) attempt(ctx context.Context, action api.UpdateAction, timeou
 	case refused != nil:
 		return nil, refused
 	case err != nil:
-		return nil, fmt.Errorf("%s did not end within %s: %w", lowerFirst(doing), timeout, err)
+		return nil, fmt.Errorf("%s did not end within %s: %w", doing, timeout, err)
 	}
 	return last, nil
 }
@@ -174,8 +175,6 @@ func describeProgress(a *api.UpdateAttempt) string {
 type givesWayError struct{ why string }
 
 func (e *givesWayError) Error() string { return e.why }
-
-func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
 // failedUpdates is the error of updates that could not be installed.
 func (e *execution) failedUpdates(a *api.UpdateAttempt) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/blockedby"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
@@ -26,7 +27,7 @@ func (r reason) describe(in poolKey) string {
 		}
 		return fmt.Sprintf("What the update costs is not known: %s Find out why: kubectl windows check NAME -n %s", r.text, in.namespace)
 	case waitsForRequest:
-		return fmt.Sprintf("%s is updated when somebody asks for it (spec.updateStrategy.type): kubectl windows reconfigure NAME -n %s", capital(pool), in.namespace)
+		return fmt.Sprintf("%s is updated when somebody asks for it (spec.updateStrategy.type): kubectl windows reconfigure NAME -n %s", message.Capital(pool), in.namespace)
 	case waitsForWindow:
 		if r.at.IsZero() {
 			return "The window of " + pool + " does not open: " + r.text
@@ -250,5 +251,3 @@ func (h *host) why() string {
 	}
 	return "its Node is not ready"
 }
-
-func capital(text string) string { return string(text[0]-'a'+'A') + text[1:] }

@@ -30,13 +30,18 @@ func Sentence(text string) string {
 	if text == "" {
 		return ""
 	}
-	if text[0] >= 'a' && text[0] <= 'z' {
-		text = string(text[0]-'a'+'A') + text[1:]
-	}
 	if !strings.HasSuffix(text, ".") {
 		text += "."
 	}
-	return text
+	return Capital(text)
+}
+
+// Capital returns text with a capital letter where it begins with one of a to z.
+func Capital(text string) string {
+	if text == "" || text[0] < 'a' || text[0] > 'z' {
+		return text
+	}
+	return string(text[0]-'a'+'A') + text[1:]
 }
 
 // Cause returns text as the end of a sentence that it is the cause of: with a period, or with words in its place when it is empty.
