@@ -38,7 +38,7 @@ var leaves = []string{
 	// What servers and the agent say to each other, and the program on a host.
 	"pkg/agent/api",
 	// Useful without the rest.
-	"pkg/backoff", "pkg/coalesce", "pkg/noproxy", "pkg/notfound", "pkg/words", "pkg/servingcert", "pkg/stream", "pkg/stream/limits", "pkg/volume", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
+	"pkg/backoff", "pkg/coalesce", "pkg/kubeclient", "pkg/noproxy", "pkg/notfound", "pkg/words", "pkg/servingcert", "pkg/stream", "pkg/stream/limits", "pkg/volume", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
 	// The world that the programs live in knows little of them.
 	"test/controlplane", "test/openshift", "test/winpath",
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apiserver/backend"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/pkg/host/networks"
+	"github.com/openshift/windows-instance-api/pkg/kubeclient"
 	"github.com/openshift/windows-instance-api/pkg/storage/etcd"
 	"github.com/openshift/windows-instance-api/pkg/version"
 )
@@ -81,7 +82,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	legacyregistry.RawMustRegister(newExpiry(config.Generic.SecureServing.Cert))
-	nodes, err := networks.NodesClient(config.Generic.ClientConfig)
+	nodes, err := kubeclient.New(config.Generic.ClientConfig)
 	if err != nil {
 		return fmt.Errorf("making a client for Nodes: %w", err)
 	}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -39,6 +38,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/metrics"
 	"github.com/openshift/windows-instance-api/pkg/host/networks"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/kubeclient"
 )
 
 const (
@@ -110,7 +110,7 @@ func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interf
 		Transfer:     shipped.limits,
 		TransferPool: shipped.connections,
 	})
-	kube, err := newKube(mgr)
+	kube, err := kubeclient.New(mgr.GetConfig())
 	if err != nil {
 		return fmt.Errorf("making a client for the cluster: %w", err)
 	}
@@ -206,13 +206,6 @@ func managerOptions(scheme *runtime.Scheme, o *options, lease *resourcelock.Leas
 		options.LeaderElectionResourceLockInterface = lease
 	}
 	return options
-}
-
-// newKube makes the client for what the cluster has itself, which is sent in the format that is read with the least effort.
-func newKube(mgr ctrl.Manager) (kubernetes.Interface, error) {
-	config := rest.CopyConfig(mgr.GetConfig())
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
-	return kubernetes.NewForConfigAndClient(config, mgr.GetHTTPClient())
 }
 
 // waitForAPI waits until the cluster serves our API, or ctx is done. Without it the manager cannot even

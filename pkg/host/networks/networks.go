@@ -21,13 +21,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -73,13 +71,6 @@ type Networks struct {
 
 // patience is how long programs wait at their start for what cannot be read, and for how long a refusal may be one for a moment.
 const patience = 10 * time.Second
-
-// NodesClient makes the client that [Watch] watches Nodes with.
-func NodesClient(config *rest.Config) (kubernetes.Interface, error) {
-	config = rest.CopyConfig(config)
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
-	return kubernetes.NewForConfig(config)
-}
 
 // Watch keeps the addresses of the cluster current until Close is called, or ctx is done. What the cluster does not have, or does
 // not let us read, is logged once and says nothing. As long as something cannot be read for another
