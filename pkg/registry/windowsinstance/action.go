@@ -5,6 +5,7 @@ package windowsinstance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -134,9 +135,9 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 	}
 	switch {
 	case request.adopts:
-		err = r.ensureAdoptable(ctx, name)
+		err = r.ensureFit(ctx, name, notForeign, r.adopter.Adoptable)
 	case request.releases:
-		err = r.ensureReleasable(ctx, name)
+		err = r.ensureFit(ctx, name, notToRelease, r.releaser.Releasable)
 	}
 	if err != nil {
 		return nil, err
@@ -181,6 +182,19 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 		*request.plan, err = plan(ctx, instance)
 	}
 	return body, err
+}
+
+// ensureFit returns a Conflict if a host is not one for the action, for the reason that whyNot returns, or the cluster does not allow it, which
+// is asked after that.
+func (r *ActionREST) ensureFit(ctx context.Context, name string, whyNot func(*v1alpha1.WindowsInstance) string, allowed func(context.Context, *v1alpha1.WindowsInstance) error) error {
+	instance, err := getKnown(ctx, r.status, name)
+	if err != nil {
+		return err
+	}
+	if why := whyNot(instance); why != "" {
+		return apierrors.NewConflict(windows.Resource("windowsinstances"), name, errors.New(why))
+	}
+	return allowed(ctx, instance)
 }
 
 // asStatusRequest turns the request for an action into one for the status: the rules for

@@ -4,28 +4,12 @@
 package windowsinstance
 
 import (
-	"context"
-	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
-
-// ensureAdoptable returns a Conflict if a host is not one to take over from another operator, or that operator runs.
-func (r *ActionREST) ensureAdoptable(ctx context.Context, name string) error {
-	instance, err := getKnown(ctx, r.status, name)
-	if err != nil {
-		return err
-	}
-	if why := notForeign(instance); why != "" {
-		return apierrors.NewConflict(windows.Resource("windowsinstances"), name, errors.New(why))
-	}
-	return r.adopter.Adoptable(ctx, instance)
-}
 
 // notForeign says why a host is not that of another operator. Empty: it is.
 func notForeign(instance *v1alpha1.WindowsInstance) string {

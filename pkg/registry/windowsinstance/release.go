@@ -4,28 +4,12 @@
 package windowsinstance
 
 import (
-	"context"
-	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
-
-// ensureReleasable returns a Conflict if a host is not one to give back to another operator.
-func (r *ActionREST) ensureReleasable(ctx context.Context, name string) error {
-	instance, err := getKnown(ctx, r.status, name)
-	if err != nil {
-		return err
-	}
-	if why := notToRelease(instance); why != "" {
-		return apierrors.NewConflict(windows.Resource("windowsinstances"), name, errors.New(why))
-	}
-	return r.releaser.Releasable(ctx, instance)
-}
 
 // notToRelease says why a host is not given back. Empty: it is, or what a release began is completed.
 func notToRelease(instance *v1alpha1.WindowsInstance) string {
