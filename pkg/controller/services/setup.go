@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
@@ -39,33 +39,18 @@ const controllerName = "windows-services"
 //	""  events      create patch                        in the namespace of the operator
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	r := &Reconciler{Options: o, live: mgr.GetAPIReader(), client: mgr.GetClient()}
-	published, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(),
-		Scheme:     mgr.GetScheme(),
-		Mapper:     mgr.GetRESTMapper(),
-		ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
-			Namespaces: map[string]cache.Config{r.Namespace: {}},
-			Label:      labels.SelectorFromSet(labels.Set{managedByLabel: managedBy}),
-			Transform:  strip,
-		}},
-	})
-	if err != nil {
-		return fmt.Errorf("making the cache of the services controller: %w", err)
-	}
-	if err := mgr.Add(published); err != nil {
-		return fmt.Errorf("adding the cache of the services controller: %w", err)
-	}
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: r.Namespace, Name: document.ServicesConfigMapPrefix + r.Version}}
+	start, published, err := watch.ConfigMaps(mgr, cache.ByObject{
+		Namespaces: map[string]cache.Config{r.Namespace: {}},
+		Label:      labels.SelectorFromSet(labels.Set{managedByLabel: managedBy}),
+	}, request)
+	if err != nil {
+		return fmt.Errorf("watching what the services controller publishes: %w", err)
+	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
-		// Without anything of ours in the cluster there is no other event at the start.
-		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			queue.Add(request)
-			return nil
-		})).
-		WatchesRawSource(source.Kind(published, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
-			func(context.Context, *corev1.ConfigMap) []reconcile.Request { return []reconcile.Request{request} },
-		))).
+		WatchesRawSource(start).
+		WatchesRawSource(published).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 			return []reconcile.Request{request}
 		}), builder.WithPredicates(versionsChanged)).
@@ -84,15 +69,6 @@ const retrySoonest = 100 * time.Millisecond
 // often as everything else.
 func newRateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retrySoonest, interval)
-}
-
-// strip drops what is not read from the cache, which only says that something changed.
-func strip(object any) (any, error) {
-	if configMap, ok := object.(*corev1.ConfigMap); ok {
-		configMap.ManagedFields = nil
-		configMap.Data, configMap.BinaryData = nil, nil
-	}
-	return object, nil
 }
 
 // versionsChanged lets pass that a version may be used no more.

@@ -19,16 +19,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 )
 
@@ -61,33 +59,17 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 //	machineconfiguration.openshift.io   controllerconfigs   get   in the cluster
 func SetupWithManager(mgr ctrl.Manager, namespace string) error {
 	r := &Reconciler{live: mgr.GetAPIReader(), client: mgr.GetClient(), namespace: namespace}
-	one, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(),
-		Scheme:     mgr.GetScheme(),
-		Mapper:     mgr.GetRESTMapper(),
-		ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
-			Namespaces: map[string]cache.Config{namespace: {}},
-			Field:      fields.OneTermEqualSelector("metadata.name", cluster.TrustedCAConfigMap),
-			Transform:  strip,
-		}},
-	})
+	start, one, err := watch.ConfigMaps(mgr, cache.ByObject{
+		Namespaces: map[string]cache.Config{namespace: {}},
+		Field:      fields.OneTermEqualSelector("metadata.name", cluster.TrustedCAConfigMap),
+	}, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: cluster.TrustedCAConfigMap}})
 	if err != nil {
-		return fmt.Errorf("making the cache of the controller of trusted authorities: %w", err)
+		return fmt.Errorf("watching the ConfigMap of trusted authorities: %w", err)
 	}
-	if err := mgr.Add(one); err != nil {
-		return fmt.Errorf("adding the cache of the controller of trusted authorities: %w", err)
-	}
-	request := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: cluster.TrustedCAConfigMap}}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
-		// Without the ConfigMap there is no other event at the start.
-		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			queue.Add(request)
-			return nil
-		})).
-		WatchesRawSource(source.Kind(one, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
-			func(context.Context, *corev1.ConfigMap) []reconcile.Request { return []reconcile.Request{request} },
-		))).
+		WatchesRawSource(start).
+		WatchesRawSource(one).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the controller of trusted authorities: %w", err)
@@ -121,12 +103,4 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	}
 	log.FromContext(ctx).Info("ConfigMap made, for OpenShift to write the authorities of the cluster into", "configMap", key)
 	return reconcile.Result{}, nil
-}
-
-// strip drops what is not read from the cache, which only says that something changed.
-func strip(object any) (any, error) {
-	if configMap, ok := object.(*corev1.ConfigMap); ok {
-		configMap.ManagedFields, configMap.Data, configMap.BinaryData = nil, nil, nil
-	}
-	return object, nil
 }
