@@ -551,89 +551,93 @@ func (s *simulatedRollback) configure(t *rapid.T, i *v1alpha1.WindowsInstance) {
 
 // TestSimulationOfRollbacks: whatever revisions break hosts, no host gets one again that was rolled back before somebody
 // resumes it, nothing is rolled back twice, and in the end all hosts work, or the pool says why not.
-func TestSimulationOfRollbacks(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := &simulatedRollback{
-			pool: &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "1"}}, now: rollbackStart,
-			bad: map[string]bool{}, tries: map[string]int{}, chances: map[string]int{},
-		}
-		s.pool.Spec.UpdateStrategy.RollingUpdate.OnFailure = v1alpha1.FailureRollback
-		for n := range rapid.IntRange(1, 6).Draw(t, "hosts") {
-			i := hadRevision(fmt.Sprintf("win-%d", n), s.newest(t))
-			i.Status.CurrentRevision, i.Status.DesiredRevision = i.Status.PoolRevision, i.Status.PoolRevision
-			s.hosts = append(s.hosts, i)
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"": s.reconcile,
-			"the template changes": func(t *rapid.T) {
-				before := s.newest(t)
-				s.pool.Spec.Template.NodeLabels = map[string]string{"rack": fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "rack"))}
-				newest := s.newest(t)
-				if newest != before {
-					s.chances[newest]++
+func TestSimulationOfRollbacks(t *testing.T) { rapid.Check(t, simulateRollbacks) }
+
+// FuzzSimulationOfRollbacks is TestSimulationOfRollbacks for as long as somebody wants.
+func FuzzSimulationOfRollbacks(f *testing.F) { fuzzSimulation(f, simulateRollbacks) }
+
+// simulateRollbacks lets anything happen to a pool whose revisions break hosts, and then has its hosts configured.
+func simulateRollbacks(t *rapid.T) {
+	s := &simulatedRollback{
+		pool: &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "1"}}, now: rollbackStart,
+		bad: map[string]bool{}, tries: map[string]int{}, chances: map[string]int{},
+	}
+	s.pool.Spec.UpdateStrategy.RollingUpdate.OnFailure = v1alpha1.FailureRollback
+	for n := range rapid.IntRange(1, 6).Draw(t, "hosts") {
+		i := hadRevision(fmt.Sprintf("win-%d", n), s.newest(t))
+		i.Status.CurrentRevision, i.Status.DesiredRevision = i.Status.PoolRevision, i.Status.PoolRevision
+		s.hosts = append(s.hosts, i)
+	}
+	t.Repeat(map[string]func(*rapid.T){
+		"": s.reconcile,
+		"the template changes": func(t *rapid.T) {
+			before := s.newest(t)
+			s.pool.Spec.Template.NodeLabels = map[string]string{"rack": fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "rack"))}
+			newest := s.newest(t)
+			if newest != before {
+				s.chances[newest]++
+			}
+			if len(s.bad) == 0 || rapid.Bool().Draw(t, "bad") {
+				if !slices.ContainsFunc(s.hosts, func(i *v1alpha1.WindowsInstance) bool { return i.Status.PoolRevision == newest }) && s.pool.Status.CurrentRevision != newest {
+					s.bad[newest] = true
 				}
-				if len(s.bad) == 0 || rapid.Bool().Draw(t, "bad") {
-					if !slices.ContainsFunc(s.hosts, func(i *v1alpha1.WindowsInstance) bool { return i.Status.PoolRevision == newest }) && s.pool.Status.CurrentRevision != newest {
-						s.bad[newest] = true
-					}
-				}
-			},
-			"a host is configured": func(t *rapid.T) { s.configure(t, rapid.SampledFrom(s.hosts).Draw(t, "host")) },
-			"somebody undoes it": func(t *rapid.T) {
-				newest := s.newest(t)
-				earlier := slices.DeleteFunc(slices.Clone(s.pool.Status.Worked()), func(name string) bool { return name == newest })
-				if len(earlier) == 0 {
-					return
-				}
-				s.now = s.now.Add(time.Second)
-				undo := &v1alpha1.PoolUndo{Revision: newest, To: rapid.SampledFrom(earlier).Draw(t, "to"), RequestedBy: "alice", RequestedAt: new(metav1.NewTime(s.now))}
-				s.pool.Spec.UpdateStrategy.RollingUpdate.Undo = undo
-				s.reconcile(t)
-				for _, i := range s.hosts {
-					if gets := s.desired(i, newest); gets != undo.To {
-						t.Fatalf("%s gets %s, and everything goes back to %s", i.Name, gets, undo.To)
-					}
-				}
-			},
-			"somebody resumes": func(t *rapid.T) {
-				if newest := s.newest(t); s.pool.RolledBack(newest) != nil {
-					s.now = s.now.Add(time.Second)
-					s.chances[newest]++
-					s.pool.Spec.UpdateStrategy.RollingUpdate.ResumedAt, s.pool.Spec.UpdateStrategy.RollingUpdate.Undo = new(metav1.NewTime(s.now)), nil
-				}
-			},
-		})
-		settle := func(i *v1alpha1.WindowsInstance) {
-			s.configure(t, i)
+			}
+		},
+		"a host is configured": func(t *rapid.T) { s.configure(t, rapid.SampledFrom(s.hosts).Draw(t, "host")) },
+		"somebody undoes it": func(t *rapid.T) {
+			newest := s.newest(t)
+			earlier := slices.DeleteFunc(slices.Clone(s.pool.Status.Worked()), func(name string) bool { return name == newest })
+			if len(earlier) == 0 {
+				return
+			}
+			s.now = s.now.Add(time.Second)
+			undo := &v1alpha1.PoolUndo{Revision: newest, To: rapid.SampledFrom(earlier).Draw(t, "to"), RequestedBy: "alice", RequestedAt: new(metav1.NewTime(s.now))}
+			s.pool.Spec.UpdateStrategy.RollingUpdate.Undo = undo
 			s.reconcile(t)
-			s.now = s.now.Add(downFor)
-			s.reconcile(t)
-		}
-		for range 3 {
 			for _, i := range s.hosts {
-				settle(i)
+				if gets := s.desired(i, newest); gets != undo.To {
+					t.Fatalf("%s gets %s, and everything goes back to %s", i.Name, gets, undo.To)
+				}
 			}
-		}
-		// What becomes of one may have another go back, at most each of them once.
-		lacks := func(i *v1alpha1.WindowsInstance) bool { return i.Status.Operation.Revision != i.Status.DesiredRevision }
-		for range s.hosts {
-			if n := slices.IndexFunc(s.hosts, lacks); n >= 0 {
-				settle(s.hosts[n])
+		},
+		"somebody resumes": func(t *rapid.T) {
+			if newest := s.newest(t); s.pool.RolledBack(newest) != nil {
+				s.now = s.now.Add(time.Second)
+				s.chances[newest]++
+				s.pool.Spec.UpdateStrategy.RollingUpdate.ResumedAt, s.pool.Spec.UpdateStrategy.RollingUpdate.Undo = new(metav1.NewTime(s.now)), nil
 			}
-		}
-		newest := s.newest(t)
-		if undo := s.pool.Undo(newest); undo != nil && !s.bad[undo.To] && slices.ContainsFunc(s.hosts, func(i *v1alpha1.WindowsInstance) bool { return i.Status.PoolRevision != undo.To }) {
-			t.Fatalf("not all are back to %s", undo.To)
-		}
-		for _, i := range s.hosts {
-			switch h := newHost(i); {
-			case h.broken != nil && s.pool.RolledBack(newest) == nil && s.pool.Status.CurrentRevision != newest:
-				t.Fatalf("%s is broken, and nothing is rolled back: %+v", i.Name, s.pool.Status)
-			case h.broken != nil && s.pool.RolledBack(newest) != nil && !s.bad[i.Status.DesiredRevision]:
-				t.Fatalf("%s is broken with %s", i.Name, i.Status.DesiredRevision)
-			}
-		}
+		},
 	})
+	settle := func(i *v1alpha1.WindowsInstance) {
+		s.configure(t, i)
+		s.reconcile(t)
+		s.now = s.now.Add(downFor)
+		s.reconcile(t)
+	}
+	for range 3 {
+		for _, i := range s.hosts {
+			settle(i)
+		}
+	}
+	// What becomes of one may have another go back, at most each of them once.
+	lacks := func(i *v1alpha1.WindowsInstance) bool { return i.Status.Operation.Revision != i.Status.DesiredRevision }
+	for range s.hosts {
+		if n := slices.IndexFunc(s.hosts, lacks); n >= 0 {
+			settle(s.hosts[n])
+		}
+	}
+	newest := s.newest(t)
+	if undo := s.pool.Undo(newest); undo != nil && !s.bad[undo.To] && slices.ContainsFunc(s.hosts, func(i *v1alpha1.WindowsInstance) bool { return i.Status.PoolRevision != undo.To }) {
+		t.Fatalf("not all are back to %s", undo.To)
+	}
+	for _, i := range s.hosts {
+		switch h := newHost(i); {
+		case h.broken != nil && s.pool.RolledBack(newest) == nil && s.pool.Status.CurrentRevision != newest:
+			t.Fatalf("%s is broken, and nothing is rolled back: %+v", i.Name, s.pool.Status)
+		case h.broken != nil && s.pool.RolledBack(newest) != nil && !s.bad[i.Status.DesiredRevision]:
+			t.Fatalf("%s is broken with %s", i.Name, i.Status.DesiredRevision)
+		}
+	}
 }
 
 // rollbackPool is a pool that asks for rollbacks, with its hosts and what the controller of pools does.
