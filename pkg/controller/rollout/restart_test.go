@@ -216,7 +216,7 @@ func TestRemedyOf(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Remediation: tt.policy}}
-			if got := remedyOf(works(tt.edit...), pool); got.action != tt.want.action || got.tried != tt.want.tried || got.forgotten != tt.want.forgotten || !got.due.Equal(tt.want.due) {
+			if got := remedyOf(works(tt.edit...), pool); got.action != tt.want.action || got.tried != tt.want.tried || got.forgotten != tt.want.forgotten || got.neverBegan != tt.want.neverBegan || !got.due.Equal(tt.want.due) {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
