@@ -457,8 +457,7 @@ func TestHostLine(t *testing.T) {
 	}
 }
 
-// TestRolloutUndo: the hosts of a pool go back to an earlier revision that all of them worked with, and it is said what the controller
-// makes of that.
+// TestHostLineOfUpdates: the line of a host says how many updates of Windows it waits for, of those that its pool wants, and which ones failed.
 func TestHostLineOfUpdates(t *testing.T) {
 	failed := []v1alpha1.FailedUpdate{{Name: "KB1", Security: true}, {Name: "KB2"}}
 	for _, tt := range []struct {
@@ -485,6 +484,8 @@ func TestHostLineOfUpdates(t *testing.T) {
 	}
 }
 
+// TestRolloutUndo: the hosts of a pool go back to an earlier revision that all of them worked with, and it is said what the controller
+// makes of that.
 func TestRolloutUndo(t *testing.T) {
 	revision := func(name string, number int64, owner types.UID) appsv1.ControllerRevision {
 		return appsv1.ControllerRevision{
