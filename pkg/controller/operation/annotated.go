@@ -24,10 +24,44 @@ func (e *execution) fulfillRestart(ctx context.Context) (string, error) {
 	return e.fulfill(ctx, wmco.RebootRequiredAnnotation, object.AsksForRestart)
 }
 
-// cameBackRestarted says whether the host, whose last restart failed because it took too long, has made it since.
+// cameBackRestarted says whether the host has made the last restart since that failed because it took too long.
 func (e *execution) cameBackRestarted() bool {
-	late := e.instance.Status.NewestOperation(v1alpha1.OperationReboot)
-	return late != nil && late.StartedAt != nil && e.instance.Status.LastRestart().After(late.StartedAt.Time)
+	return e.madeLate(func(op *v1alpha1.Operation) bool { return op.Type == v1alpha1.OperationReboot }) != nil
+}
+
+// fulfilledLate says that the host has made the restart that an annotation asks for, which failed because it took too long, and removes the annotation:
+// nobody has, if the Node was cordoned before the restart, or uncordoned by somebody since. Empty: the host is to be restarted.
+func (e *execution) fulfilledLate(ctx context.Context) (string, error) {
+	if e.operation().Cause != v1alpha1.CauseRestartAnnotated {
+		return "", nil
+	}
+	late := e.madeLate(func(op *v1alpha1.Operation) bool { return op.Cause == v1alpha1.CauseRestartAnnotated })
+	if late == nil {
+		return "", nil
+	}
+	asked, err := e.fulfillRestart(ctx)
+	return fmt.Sprintf("The host has restarted since operation %s asked it to, and is left as it was.%s", late.ID, asked), err
+}
+
+// madeLate returns the last of some operations that asked the host for a restart, if that failed because it took too long, and the host has made it
+// since. Nil: there is none, or a restart was seen by then, which has fulfilled what annotations asked for.
+func (e *execution) madeLate(counts func(*v1alpha1.Operation) bool) *v1alpha1.Operation {
+	status := &e.instance.Status
+	for _, op := range status.Operations() {
+		if op.Active() || op.BootID == "" || op.StartedAt == nil {
+			continue
+		}
+		if seen := status.RestartedAt; op.Phase == v1alpha1.OperationSucceeded || seen != nil && !seen.Before(op.StartedAt) && !op.FinishedAt.Before(seen) {
+			return nil
+		}
+		if counts(op) {
+			if !status.LastRestart().After(op.StartedAt.Time) {
+				return nil
+			}
+			return op
+		}
+	}
+	return nil
 }
 
 // fulfillConfiguration has the Node ask for no configuration any more, after the host got one: package node then writes the version

@@ -108,7 +108,8 @@ func TestAnnotationWithdrawn(t *testing.T) {
 }
 
 // TestRenewalWithdrawn: a host that waits for the slot of a configuration that an annotation asked for is left as it is once its pool is
-// paused, the Node has its version again, or something else goes first.
+// paused, the Node has its version again, or something else goes first. Nor does it wait once something else is desired: that is an update, which may wait
+// for somebody, and meanwhile nothing else could be done to the host.
 func TestRenewalWithdrawn(t *testing.T) {
 	t.Parallel()
 	for name, withdraw := range map[string]func(f *fixture){
@@ -122,11 +123,13 @@ func TestRenewalWithdrawn(t *testing.T) {
 		"the version is back": func(f *fixture) {
 			f.annotate(map[string]string{v1alpha1.WrittenVersionAnnotation: "v1", wmco.VersionAnnotation: "v1"})
 		},
-		"another configuration": func(f *fixture) { f.policy.givesWayTo.Store(new("the host gets another configuration.")) },
+		"another configuration":  func(f *fixture) { f.policy.givesWayTo.Store(new("the host gets another configuration.")) },
+		"something else desired": func(f *fixture) { f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "newer" }) },
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester), becauseOf(v1alpha1.CauseVersionChanged), func(i *v1alpha1.WindowsInstance) {
-				i.Status.Node = &v1alpha1.NodeReference{Name: testNode}
+				i.Status.Node, i.Status.Operation.AdmittedImpact = &v1alpha1.NodeReference{Name: testNode}, v1alpha1.ImpactNone
+				i.Status.CurrentRevision, i.Status.DesiredRevision = "new", "new"
 			}), brokenNeighbor())
 			f.configure()
 			f.host.impact = config.ImpactDrain
@@ -147,23 +150,88 @@ func TestRenewalWithdrawn(t *testing.T) {
 	}
 }
 
-// TestCameBackRestarted: a restart that took too long fulfills what an annotation asked for, as soon as its Node takes pods again.
+// TestCameBackRestarted: a restart that took too long fulfills what an annotation asked for, as soon as its Node takes pods again, also if a repair has
+// found since that nothing was to be done. One that was seen does not: it has fulfilled what was asked before.
 func TestCameBackRestarted(t *testing.T) {
 	t.Parallel()
-	for name, restarted := range map[string]bool{"it restarted": true, "it did not": false} {
+	for name, tt := range map[string]struct {
+		edit func(*v1alpha1.WindowsInstance)
+		asks bool
+	}{
+		"it restarted": {edit: restartedNow},
+		"it did not":   {asks: true},
+		"a repair has left it as it was": {edit: func(i *v1alpha1.WindowsInstance) {
+			restartedNow(i)
+			later := metav1.NewTime(time.Now().Add(time.Minute))
+			i.Status.History = append([]v1alpha1.Operation{{ID: "op-1", Type: v1alpha1.OperationReboot, Cause: v1alpha1.CauseNodeNotReady, Phase: v1alpha1.OperationSucceeded, StartedAt: &later, FinishedAt: &later}}, i.Status.History...)
+		}},
+		"it restarted in time, and its Node was not ready": {asks: true, edit: func(i *v1alpha1.WindowsInstance) {
+			i.Status.RestartedAt = new(metav1.NewTime(time.Now().Add(-30 * time.Minute)))
+		}},
+	} {
 		inBubble(t, name, func(t *testing.T) {
-			f := newFixture(t, newInstance(byController(v1alpha1.Operation{Type: v1alpha1.OperationUncordon, Cause: v1alpha1.CauseCameBack}), func(i *v1alpha1.WindowsInstance) {
-				began := metav1.NewTime(time.Now().Add(-time.Hour))
-				i.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationFailed, StartedAt: &began, FinishedAt: new(metav1.Now())}}
-				if restarted {
-					i.Status.RestartedAt = new(metav1.Now())
-				}
-			}))
+			f := newFixture(t, newInstance(byController(v1alpha1.Operation{Type: v1alpha1.OperationUncordon, Cause: v1alpha1.CauseCameBack}), failedRestart("")))
 			f.configure()
+			if tt.edit != nil {
+				f.edit(tt.edit)
+			}
 			f.annotate(map[string]string{wmco.RebootRequiredAnnotation: ""})
 			op := f.finish()
-			if asks := object.AsksForRestart(f.node()); op.Phase != v1alpha1.OperationSucceeded || asks == restarted {
+			if asks := object.AsksForRestart(f.node()); op.Phase != v1alpha1.OperationSucceeded || asks != tt.asks {
 				t.Errorf("it is %s: %s; asks %t", op.Phase, op.Message, asks)
+			}
+		})
+	}
+}
+
+// failedRestart has a restart of an instance have failed that was begun an hour ago, and asked the host for it.
+func failedRestart(cause v1alpha1.OperationCause) func(*v1alpha1.WindowsInstance) {
+	return func(i *v1alpha1.WindowsInstance) {
+		began := metav1.NewTime(time.Now().Add(-time.Hour))
+		i.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReboot, Cause: cause, Phase: v1alpha1.OperationFailed, BootID: "b", StartedAt: &began, FinishedAt: new(metav1.Now())}}
+	}
+}
+
+// restartedNow has the host of an instance be started now.
+func restartedNow(i *v1alpha1.WindowsInstance) {
+	i.Status.System = &v1alpha1.SystemStatus{BootTime: new(metav1.NewTime(time.Now().Add(time.Second)))}
+}
+
+// TestRestartedLate: a host is not restarted again for an annotation that it was restarted for and that is still there, as it was back too late and
+// nobody has uncordoned its Node for that.
+func TestRestartedLate(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		cause    v1alpha1.OperationCause
+		edit     func(*v1alpha1.WindowsInstance)
+		restarts int
+	}{
+		"it restarted":              {cause: v1alpha1.CauseRestartAnnotated, edit: restartedNow},
+		"it did not":                {cause: v1alpha1.CauseRestartAnnotated, restarts: 1},
+		"it did for something else": {cause: v1alpha1.CauseRestartPending, edit: restartedNow, restarts: 1},
+		"it was back in time, and asks once more": {cause: v1alpha1.CauseRestartAnnotated, edit: func(i *v1alpha1.WindowsInstance) {
+			i.Status.RestartedAt = new(metav1.NewTime(time.Now().Add(-30 * time.Minute)))
+		}, restarts: 1},
+		"another one was seen since": {cause: v1alpha1.CauseRestartAnnotated, restarts: 1, edit: func(i *v1alpha1.WindowsInstance) {
+			restartedNow(i)
+			i.Status.History = append([]v1alpha1.Operation{{ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, BootID: "c", StartedAt: new(metav1.Now()), FinishedAt: new(metav1.Now())}}, i.Status.History...)
+		}},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(byController(rebootOperation(v1alpha1.RebootGraceful)), becauseOf(v1alpha1.CauseRestartAnnotated), failedRestart(tt.cause), func(i *v1alpha1.WindowsInstance) {
+				i.Status.Node = &v1alpha1.NodeReference{Name: testNode}
+			}))
+			f.configure()
+			node := f.node()
+			f.edit(func(i *v1alpha1.WindowsInstance) {
+				if i.Status.Node.UID = node.UID; tt.edit != nil {
+					tt.edit(i)
+				}
+			})
+			f.annotate(map[string]string{wmco.RebootRequiredAnnotation: ""})
+			op := f.finish()
+			if op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != tt.restarts || object.AsksForRestart(f.node()) {
+				t.Errorf("it is %s: %s; %d restarts, asks %t", op.Phase, op.Message, f.host.restarts(), object.AsksForRestart(f.node()))
 			}
 		})
 	}

@@ -39,6 +39,9 @@ func (e *execution) connect(ctx context.Context) (result, error) {
 	if ready, err := e.recovered(ctx); err != nil || ready {
 		return result{enough: true, message: fmt.Sprintf("Node %s is ready again, so the host was left as it is.", e.operation().Node.Name)}, err
 	}
+	if made, err := e.fulfilledLate(ctx); err != nil || made != "" {
+		return result{enough: true, message: made}, err
+	}
 	r := result{message: "The host answers, its key is the trusted one, and it accepts our credentials."}
 	switch op := e.operation(); {
 	case op.Type == v1alpha1.OperationRemove:

@@ -108,13 +108,13 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 			return "", &withdrawnError{why}
 		}
 	}
-	if why := e.outgrown(); why != "" {
-		return "", &withdrawnError{why}
-	}
 	goesOn := e.pace.waits()
 	defer goesOn()
 	wanted := time.Time{}
 	for asked := e.clock.Now(); ; {
+		if why := e.outgrown(); why != "" {
+			return "", &withdrawnError{why}
+		}
 		switch field, err := e.pausedMeanwhile(ctx); {
 		case err != nil:
 			return "", err
@@ -162,11 +162,12 @@ func (e *execution) waitForPolicy(ctx context.Context, waitsFor string) error {
 }
 
 // outgrown says why an update does not wait that costs more than its pool has admitted it with, and has changed nothing: until the pool lets
-// the host be disturbed, which may be in its next window only, nothing else could be done to the host, such as a repair. The pool records the
-// update again by what it costs. Empty: it does not cost more, or is no update.
+// the host be disturbed, which may be in its next window only, or when somebody asks for it, nothing else could be done to the host, such as a repair. The
+// pool records the update again by what it costs. Empty: it does not cost more, or the host is to have what it has, as an annotation asks for.
 func (e *execution) outgrown() string {
-	op := e.operation()
-	if !op.ByController() || op.AdmittedImpact == "" || op.Admitted() || op.MayHaveChangedHost() || op.Revision == e.instance.Status.CurrentRevision {
+	op, status := e.operation(), &e.instance.Status
+	renews := op.Revision == status.CurrentRevision && (status.DesiredRevision == op.Revision || status.DesiredRevision == "")
+	if !op.ByController() || op.AdmittedImpact == "" || op.Admitted() || op.MayHaveChangedHost() || renews {
 		return ""
 	}
 	return fmt.Sprintf("Not begun, because it costs more than the pool has allowed it (%s, and not %s). It is recorded again when its pool allows that.", op.Impact, op.AdmittedImpact)
