@@ -149,9 +149,9 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 	switch {
 	case begins && before.Active():
 		c.t.Fatalf("%s gets %+v during %+v", m.key, op, before)
-	case begins && (pool.Spec.Paused || !after.DeletionTimestamp.IsZero()):
+	case begins && (c.paused(m) || !after.DeletionTimestamp.IsZero()):
 		c.t.Fatalf("%s is paused or leaves, and gets %+v", m.key, op)
-	case begins && op.Type == v1alpha1.OperationReconfigure && m.has == op.Revision:
+	case begins && op.Type == v1alpha1.OperationReconfigure && op.Cause == "" && m.has == op.Revision:
 		c.t.Fatalf("%s gets what it has: %+v", m.key, op)
 	case op.Type == v1alpha1.OperationReboot && op.Cause != v1alpha1.CauseWindowsUpdates:
 		takes = slotDisruption
@@ -164,6 +164,9 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 	ofBroken := updates && (op.HostChanged || m.broke || m.sank() && time.Since(m.downAt) >= comesBack || m.marked() && !m.drained() || !m.in.rolledBack().ByPerson() && c.goesBack(m) && template(op.Revision) != m.worked)
 	anytime := repairs || removes || byPerson || ofBroken || op.Type == v1alpha1.OperationUncordon
 	m.granted = granted{id: op.ID, anytime: anytime, window: pool.Spec.UpdateStrategy.Window, early: begins && op.AdmittedImpact != ""}
+	if begins {
+		c.judgeRequest(m, op)
+	}
 	if c.cached == nil { // else it may not know yet what has happened to other hosts
 		if repairs && begins {
 			c.judgeRepair(m, &b)
@@ -180,7 +183,7 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 			c.t.Fatalf("%s is disturbed at %s, outside of the window: %+v", m.key, now, op)
 		}
 	}
-	if updates && !anytime && c.cached == nil {
+	if renews := op.Cause == v1alpha1.CauseVersionChanged && op.Revision == m.has; updates && !renews && !anytime && c.cached == nil {
 		c.judgeTrial(m, op, &b)
 	}
 	if takes != slotDisruption {
@@ -212,7 +215,7 @@ func (c *cluster) judgeRepair(m *member, b *bounds) {
 		if o.instance == nil || o.node == nil {
 			continue
 		}
-		if c.poolOf(o).Spec.Paused && !o.ready() && time.Since(o.downAt) >= time.Hour-time.Second { // somebody works on it; conditions have whole seconds
+		if c.paused(o) && !o.ready() && time.Since(o.downAt) >= time.Hour-time.Second { // somebody works on it; conditions have whole seconds
 			continue
 		}
 		nodes++
@@ -253,7 +256,7 @@ func (c *cluster) judgeTrial(m *member, op *v1alpha1.Operation, b *bounds) {
 	}
 	var tried []string
 	for _, o := range m.in.members {
-		if o == m || o.instance == nil {
+		if o == m || o.instance == nil || !o.instance.DeletionTimestamp.IsZero() {
 			continue
 		}
 		is := o.instance.Status.Operation
@@ -285,7 +288,7 @@ func (c *cluster) judgeCordon(m *member) {
 // the host or its Node.
 func (c *cluster) tooLate(m *member, op *v1alpha1.Operation) bool {
 	w := c.poolOf(m).Spec.UpdateStrategy.Window
-	restarts := op.Cause == v1alpha1.CauseRestartRequested || op.Cause == v1alpha1.CauseRestartPending || op.Cause == v1alpha1.CauseWindowsUpdates
+	restarts := op.Type == v1alpha1.OperationReboot && op.Cause != v1alpha1.CauseNodeNotReady
 	if w == nil || !op.ByController() || !restarts && (op.Type != v1alpha1.OperationReconfigure || slotOf(op.AdmittedImpact) == slotNone) {
 		return false
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -43,7 +42,7 @@ func (c *cluster) proceed(m *member) bool {
 	}
 	op := m.instance.Status.Operation
 	switch {
-	case !op.Active() && !m.instance.DeletionTimestamp.IsZero():
+	case !op.Active() && !m.instance.DeletionTimestamp.IsZero() && !c.paused(m):
 		c.record(m, v1alpha1.NewOperation(v1alpha1.OperationRemove, "x"+m.instance.ResourceVersion, v1alpha1.OriginController, v1alpha1.ControllerRequester, time.Now()))
 		return true
 	case !op.Active():
@@ -55,6 +54,10 @@ func (c *cluster) proceed(m *member) bool {
 	}
 	if m.granted.id == op.ID && !op.MayHaveChangedHost() && !cordons(op) && c.tooLate(m, op) {
 		c.conclude(m, v1alpha1.OperationCanceled)
+		return true
+	}
+	if op.Phase == v1alpha1.OperationPending && c.withdrawn(m, op) {
+		c.giveUp(m, op)
 		return true
 	}
 	m.next = c.after(c.takes())
@@ -115,6 +118,9 @@ func (c *cluster) editOperation(m *member, change func(*v1alpha1.Operation)) {
 func (c *cluster) waitForSlot(m *member, op *v1alpha1.Operation) bool {
 	removes := op.Type == v1alpha1.OperationRemove
 	switch {
+	case (removes || !op.HostChanged) && !cordons(op) && (c.paused(m) || op.Cause == v1alpha1.CauseVersionChanged && c.withdrawn(m, op)):
+		c.giveUp(m, op)
+		return true
 	case !removes && op.Admitted() && m.granted.id == op.ID && m.granted.early && c.tooLate(m, op):
 		c.conclude(m, v1alpha1.OperationCanceled)
 		return true
@@ -123,8 +129,9 @@ func (c *cluster) waitForSlot(m *member, op *v1alpha1.Operation) bool {
 		c.end(m, v1alpha1.StepWaitForSlot)
 		return true
 	case !removes && !m.instance.DeletionTimestamp.IsZero(),
-		op.Type == v1alpha1.OperationReconfigure && op.ByController() && op.AdmittedImpact != "" && !op.HostChanged, // it costs more than was admitted
-		op.Cause == v1alpha1.CauseWindowsUpdates && (c.scheduler.Postponed(m.key) || c.scheduler.GivesWayTo(m.key) != ""):
+		op.Type == v1alpha1.OperationReconfigure && op.ByController() && op.AdmittedImpact != "" && !op.HostChanged && (m.has != op.Revision || m.has != m.instance.Status.DesiredRevision), // it costs more than was admitted
+		op.Cause == v1alpha1.CauseWindowsUpdates && c.scheduler.Postponed(m.key),
+		m.instance.Status.GivesWay() && c.scheduler.GivesWayTo(m.key) != "":
 		c.conclude(m, v1alpha1.OperationCanceled)
 		return true
 	}
@@ -175,15 +182,18 @@ func (c *cluster) do(m *member, name string) {
 		case c.fails(20):
 			c.conclude(m, v1alpha1.OperationFailed)
 			return
-		case repaired, op.Cause == v1alpha1.CauseRestartPending && m.pendingSince == "":
+		case repaired, op.Cause == v1alpha1.CauseRestartPending && m.pendingSince == "", op.Cause == v1alpha1.CauseRestartAnnotated && c.fulfillLate(m):
 			c.conclude(m, v1alpha1.OperationSucceeded)
 			return
 		case name == v1alpha1.StepPlan:
-			desired := m.instance.Status.DesiredRevision
+			desired, costs := m.instance.Status.DesiredRevision, m.costs
+			if m.has == desired && op.ByController() && op.Cause == "" { // it was to get something else a moment ago
+				costs = v1alpha1.ImpactNone
+			}
 			c.editOperation(m, func(op *v1alpha1.Operation) {
-				op.Revision, op.Impact = desired, m.costs
+				op.Revision, op.Impact = desired, costs
 				for i := range op.Steps {
-					if step := &op.Steps[i]; slotOf(m.costs) != slotDisruption && (step.Name == v1alpha1.StepCordon || step.Name == v1alpha1.StepDrain) {
+					if step := &op.Steps[i]; slotOf(costs) != slotDisruption && (step.Name == v1alpha1.StepCordon || step.Name == v1alpha1.StepDrain) {
 						step.State = v1alpha1.StepSkipped
 					}
 				}
@@ -254,8 +264,10 @@ func (c *cluster) apply(m *member) {
 		op.Revision, op.PoolRevision, op.HostChanged = desired, c.nameOf[template(desired)], true
 	})
 	op = m.instance.Status.Operation
-	if op.Impact == v1alpha1.ImpactReboot {
-		c.boots(m, "update")
+	why := m.configuredFor(op)
+	if op.Impact == v1alpha1.ImpactReboot && (m.has != op.Revision || why != updateTo(op.Revision)) {
+		c.boots(m, why)
+		c.fulfillRestart(m)
 	}
 	switch {
 	case c.fails(10), m.down && op.Impact != v1alpha1.ImpactNone:
@@ -264,11 +276,14 @@ func (c *cluster) apply(m *member) {
 		}
 		m.has, m.failed, m.broke = "", true, m.broke || op.Impact != v1alpha1.ImpactNone && op.Node != nil
 		m.attempted = op.RequestedAt.Time
+		m.forgetUpdates("")
 		c.edit(m, func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = "half of " + op.Revision })
 		c.conclude(m, v1alpha1.OperationFailed)
 		return
 	}
 	m.has, m.worked, m.got = op.Revision, template(op.Revision), time.Now()
+	m.forgetUpdates(why)
+	c.fulfillConfiguration(m)
 	c.edit(m, func(i *v1alpha1.WindowsInstance) {
 		if name := c.nameOf[m.worked]; name != i.Status.PoolRevision {
 			i.Status.PoolRevision, i.Status.PreviousPoolRevision = name, i.Status.PoolRevision
@@ -289,11 +304,15 @@ func (c *cluster) restart(m *member, needless bool) bool {
 	why := ""
 	switch op.Cause {
 	case v1alpha1.CauseRestartRequested:
-		why = pool.Spec.Restarts.After.String()
+		if why = op.ID; pool.Spec.Restarts.After != nil { // else the host has gone over to a pool that asks for none
+			why = pool.Spec.Restarts.After.String()
+		}
 	case v1alpha1.CauseRestartPending:
 		why = m.pendingSince
 	case v1alpha1.CauseWindowsUpdates:
 		why = m.installs
+	case v1alpha1.CauseRestartAnnotated:
+		why = m.restartAsked
 	case v1alpha1.CauseNodeNotReady:
 		c.repaired(m, op)
 	}
@@ -304,6 +323,11 @@ func (c *cluster) restart(m *member, needless bool) bool {
 	}
 	if c.fails(8) {
 		m.down = true
+	}
+	if late := m.down && c.draw("late", 2) == 1; late {
+		m.late = m.restartAsked
+	} else {
+		c.fulfillRestart(m)
 	}
 	if m.down {
 		c.setReady(m, false)
@@ -317,7 +341,7 @@ func (c *cluster) restart(m *member, needless bool) bool {
 // boots starts Windows again. Nothing that asks for that once gets it twice.
 func (c *cluster) boots(m *member, why string) {
 	m.boots[why]++
-	if n := m.boots[why]; n > 1 && why != "update" && why != string(v1alpha1.CauseNodeNotReady) { // see what is configured, and repaired
+	if n := m.boots[why]; n > 1 && why != string(v1alpha1.CauseNodeNotReady) { // see what is repaired
 		c.t.Fatalf("%s is restarted %d times: %s", m.key, n, why)
 	}
 	m.pendingSince, m.booted, m.changed = "", time.Now(), time.Now()
@@ -341,10 +365,7 @@ func (c *cluster) cordon(m *member) {
 		return
 	}
 	op := m.instance.Status.Operation
-	c.editNode(m, func(n *corev1.Node) {
-		n.Spec.Unschedulable = true
-		n.Annotations = map[string]string{v1alpha1.CordonedByAnnotation: op.ID + " " + string(op.Type) + " " + drain.AskedForBy(op.RequestedBy)}
-	})
+	c.setCordon(m, true, op.ID+" "+string(op.Type)+" "+drain.AskedForBy(op.RequestedBy))
 }
 
 // uncordon gives a Node back that an operation of this kind has cordoned.
@@ -354,6 +375,9 @@ func (c *cluster) uncordon(m *member) {
 		purpose = v1alpha1.OperationReboot
 	}
 	if m.node != nil && drain.MarkedFor(m.node, string(purpose)) != "" {
-		c.editNode(m, func(n *corev1.Node) { n.Spec.Unschedulable, n.Annotations = false, nil })
+		c.setCordon(m, false, "")
+	}
+	if m.instance.Status.Operation.Cause == v1alpha1.CauseCameBack {
+		c.fulfillLate(m)
 	}
 }

@@ -35,6 +35,8 @@ import (
 type simulatedPool struct {
 	object  *v1alpha1.WindowsNodePool // is replaced and not changed, as others may have it
 	members []*member
+	// added counts those that it was made with and that have joined it, whatever has become of them.
+	added int
 	// size counts its instances, and away those of them that are out of service.
 	size, away int
 	// wanted is what its hosts are to have. templates are those that it had, and proven has those with which all of its hosts have worked.
@@ -59,17 +61,23 @@ func (p *simulatedPool) isRolledBack() bool {
 }
 
 // prove notes the template of a pool if all of its hosts that stay work with it, but for those that lost their Nodes before they worked with
-// anything of the pool, so that they cannot get it.
+// anything of the pool, so that they cannot get it; and, in a pool without canaries, for as many paused ones at the most as work with it.
 func (p *simulatedPool) prove() {
+	work, paused := 0, 0
 	for _, m := range p.members {
-		if m.instance == nil || !m.instance.DeletionTimestamp.IsZero() || m.instance.Status.Node == nil && m.instance.Status.PoolRevision == "" {
-			continue
-		}
-		if m.worked != template(p.wanted) {
+		switch {
+		case m.instance == nil || !m.instance.DeletionTimestamp.IsZero() || m.instance.Status.Node == nil && m.instance.Status.PoolRevision == "":
+		case m.worked == template(p.wanted):
+			work++
+		case m.instance.Spec.Paused && !m.broke && p.object.Spec.UpdateStrategy.RollingUpdate.Canary == nil:
+			paused++
+		default:
 			return
 		}
 	}
-	p.proven[template(p.wanted)] = true
+	if work >= paused {
+		p.proven[template(p.wanted)] = true
+	}
 }
 
 // startReconciler has a controller of pools begin, which looks at all of them.

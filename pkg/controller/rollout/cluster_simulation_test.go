@@ -19,8 +19,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	desired "github.com/openshift/windows-instance-api/pkg/desired/revision"
+	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 // TestSimulatedCluster: what TestSimulation says of decisions holds for the objects of a fleet, whenever the controller is killed or away,
@@ -44,8 +46,9 @@ func simulateCluster(t *rapid.T) {
 	rapid.SyncTest(t, func(t *rapid.T) {
 		c := &cluster{t: t, draw: func(what string, n int) int { return rapid.IntRange(0, n-1).Draw(t, what) }}
 		c.disruptions = 1 + c.draw("disruptions", 4)
+		namespaces := 1 + c.draw("namespaces", 2)
 		for n := range 1 + c.draw("pools", 3) {
-			c.addPool(n, 1+c.draw("size", 5), 2)
+			c.addPool(n, 1+c.draw("size", 5), namespaces)
 		}
 		c.begin()
 		defer func() { c.stop() }() // it is another one by then
@@ -72,18 +75,18 @@ func (c *cluster) addPool(n, size, namespaces int) {
 
 // addMember adds a host to a pool, which works with what it has had since long.
 func (p *simulatedPool) addMember() *member {
-	m := &member{in: p, key: types.NamespacedName{Namespace: p.object.Namespace, Name: fmt.Sprintf("%s-%d", p.object.Name, len(p.members))}, boots: map[string]int{}, repairs: map[string]int{}}
+	m := &member{in: p, key: types.NamespacedName{Namespace: p.object.Namespace, Name: fmt.Sprintf("%s-%d", p.object.Name, p.added)}, boots: map[string]int{}, repairs: map[string]int{}}
 	m.node = newClusterNode(m.key, 0)
 	m.instance = works(func(i *v1alpha1.WindowsInstance) {
 		i.Namespace, i.Name, i.UID, i.ResourceVersion = m.key.Namespace, m.key.Name, types.UID(m.key.String()), "0"
 		i.Spec.PoolRef.Name = p.object.Name
 		i.Status.Node, i.Status.System = &v1alpha1.NodeReference{Name: m.node.Name, UID: m.node.UID}, nil
 		i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{}
-		i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue})
+		i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}, metav1.Condition{Type: v1alpha1.ConditionPreflightPassed, Status: metav1.ConditionTrue})
 	})
 	m.has = m.instance.Status.CurrentRevision
 	m.worked = m.has
-	p.members = append(p.members, m)
+	p.members, p.added = append(p.members, m), p.added+1
 	return m
 }
 
@@ -109,7 +112,7 @@ func (c *cluster) join(p *simulatedPool) {
 func newClusterNode(key types.NamespacedName, generation int) *corev1.Node {
 	name := key.Namespace + "-" + key.Name
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("%s-%d", name, generation))},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("%s-%d", name, generation)), Annotations: asConfigured()},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}
 }
@@ -318,11 +321,25 @@ func (c *cluster) cordonByHand(m *member) {
 	if m.node == nil || m.marked() && !m.drained() {
 		return
 	}
-	var mark map[string]string
-	if !m.node.Spec.Unschedulable && c.draw("drains", 2) == 1 {
-		mark = map[string]string{v1alpha1.CordonedByAnnotation: markOfDrain}
+	mark := ""
+	if !m.node.Spec.Unschedulable && c.draw("drains", 2) == 1 && !m.instance.Status.Operation.Active() {
+		op := v1alpha1.NewOperation(v1alpha1.OperationDrain, "w"+m.instance.ResourceVersion, v1alpha1.OriginUser, "alice", time.Now())
+		op.Phase, op.StartedAt, op.FinishedAt = v1alpha1.OperationSucceeded, new(metav1.Now()), new(metav1.Now())
+		c.record(m, op)
+		m.next = time.Time{}
+		mark = op.ID + " " + drain.AskedForBy(op.RequestedBy)
 	}
-	c.editNode(m, func(n *corev1.Node) { n.Spec.Unschedulable, n.Annotations = !n.Spec.Unschedulable, mark })
+	c.setCordon(m, !m.node.Spec.Unschedulable, mark)
+}
+
+// setCordon has a Node be cordoned with a mark, or not.
+func (c *cluster) setCordon(m *member, cordoned bool, mark string) {
+	c.editNode(m, func(n *corev1.Node) {
+		n.Spec.Unschedulable = cordoned
+		if delete(n.Annotations, v1alpha1.CordonedByAnnotation); mark != "" {
+			n.Annotations[v1alpha1.CordonedByAnnotation] = mark
+		}
+	})
 }
 
 // clusterActions are what may happen to a cluster.
@@ -384,7 +401,7 @@ var clusterActions = map[string]func(*cluster){
 	"there are updates of Windows": func(c *cluster) { c.findUpdates(c.anyPool()) },
 	"a person asks for an update": func(c *cluster) {
 		m := c.any()
-		if m.instance == nil || m.instance.Status.Operation.Active() || !m.instance.DeletionTimestamp.IsZero() || m.node == nil {
+		if m.instance == nil || m.instance.Status.Operation.Active() || !m.instance.DeletionTimestamp.IsZero() || m.node == nil || c.paused(m) {
 			return
 		}
 		op := v1alpha1.NewOperation(v1alpha1.OperationReconfigure, "y"+m.instance.ResourceVersion, v1alpha1.OriginUser, "alice", time.Now())
@@ -405,7 +422,11 @@ var clusterActions = map[string]func(*cluster){
 			i.DeletionTimestamp, i.Finalizers = new(metav1.Now()), []string{v1alpha1.HostFinalizer}
 		})
 	},
-	"a pool gets another policy": func(c *cluster) { c.editPool(c.anyPool(), c.givePolicy) },
+	"a Node asks for a restart, or not any more":       func(c *cluster) { c.askForRestart(c.any()) },
+	"a Node asks for a configuration, or not any more": func(c *cluster) { c.askForConfiguration(c.any()) },
+	"an instance is paused or not":                     func(c *cluster) { c.pause(c.any()) },
+	"an instance goes over to another pool":            func(c *cluster) { c.goOver(c.any()) },
+	"a pool gets another policy":                       func(c *cluster) { c.editPool(c.anyPool(), c.givePolicy) },
 	"a pool is paused or not": func(c *cluster) {
 		c.editPool(c.anyPool(), func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = !p.Spec.Paused })
 	},
@@ -470,6 +491,9 @@ func (c *cluster) settle() {
 		if m.refuses = false; m.instance == nil {
 			continue
 		}
+		if m.instance.Spec.Paused {
+			c.pause(m)
+		}
 		if m.node == nil {
 			c.makeNode(m)
 			c.observe(m)
@@ -531,14 +555,14 @@ func (c *cluster) isUpToPeople(m *member) bool {
 
 // done says whether a host has what it is to have, works, and is not to be restarted.
 func (c *cluster) done(m *member) bool {
-	return m.instance.DeletionTimestamp.IsZero() && !m.instance.Status.Operation.Active() && m.has == m.instance.Status.DesiredRevision && !c.toRestart(m) && !m.outOfService() && !m.marked()
+	return m.instance.DeletionTimestamp.IsZero() && !m.instance.Status.Operation.Active() && m.has == m.instance.Status.DesiredRevision && !c.toRestart(m) && !object.AsksForConfiguration(m.node) && !m.outOfService() && !m.marked()
 }
 
 // toRestart says whether Windows is to be restarted on a host.
 func (c *cluster) toRestart(m *member) bool {
 	spec := c.poolOf(m).Spec
 	after, waits := spec.Restarts.After, spec.Restarts.Policy == v1alpha1.RestartWhenPending && m.pendingSince != ""
-	return after != nil && m.booted.Before(after.Time) || waits || spec.WindowsUpdates.Install != v1alpha1.InstallNone && m.updatesSince != ""
+	return after != nil && m.booted.Before(after.Time) || waits || object.AsksForRestart(m.node) || spec.WindowsUpdates.Install != v1alpha1.InstallNone && m.updatesSince != ""
 }
 
 // explained fails the test if a host is not as it should be, and it is not said why, or that is not true.

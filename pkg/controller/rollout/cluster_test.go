@@ -30,6 +30,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 // cluster has the objects of a fleet, a [Scheduler] that reads and writes them, and a [Reconciler] that keeps the status of the pools. Its
@@ -86,6 +87,9 @@ type member struct {
 	next time.Time
 	// boots counts restarts of Windows, and repairs attempts to repair it, for what each was asked for.
 	boots, repairs map[string]int
+	// restartAsked and configurationAsked are names of what annotations of its Node asked for last, and late that of what it was restarted for
+	// with nobody seeing it, as it was back too late.
+	restartAsked, configurationAsked, late string
 	// pendingSince and downSince are names of what asks for a restart, and for a repair.
 	pendingSince, downSince string
 	// has is what it is configured with. Empty: with half of something. failed: an update did that, and none has succeeded since. broke: one
@@ -155,7 +159,7 @@ func (c *cluster) start() {
 // updateOfMember is what the controller of instances says about updates, as far as it matters here.
 func updateOfMember(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, _ time.Time) (time.Time, bool) {
 	s := &i.Status
-	if s.Operation.Active() || s.CurrentRevision == s.DesiredRevision || !i.DeletionTimestamp.IsZero() || s.Node == nil || object.PausedBy(i, pool) != "" {
+	if s.Operation.Active() && !s.GivesWay() || s.CurrentRevision == s.DesiredRevision || !i.DeletionTimestamp.IsZero() || s.Node == nil || object.PausedBy(i, pool) != "" || s.ObservedGeneration != i.Generation {
 		return time.Time{}, false
 	}
 	if op := s.NewestOperation(v1alpha1.OperationReconfigure); op.BrokenOff() && op.Revision == s.DesiredRevision && !op.Withdrawn() {
@@ -350,11 +354,19 @@ func (m *member) marked() bool {
 	return m.node != nil && m.node.Annotations[v1alpha1.CordonedByAnnotation] != ""
 }
 
-// markOfDrain is on Nodes that a person has drained with an operation.
-const markOfDrain = "d (asked for by alice)"
+// drained says whether a person has drained a Node with an operation.
+func (m *member) drained() bool { return m.drainedBy() != "" }
 
-func (m *member) drained() bool {
-	return m.node != nil && m.node.Annotations[v1alpha1.CordonedByAnnotation] == markOfDrain
+// drainedBy is the ID of the operation by which a person has drained a Node. Empty: nobody has.
+func (m *member) drainedBy() string {
+	if m.node == nil {
+		return ""
+	}
+	id, rest, _ := strings.Cut(m.node.Annotations[v1alpha1.CordonedByAnnotation], " ")
+	if rest != drain.AskedForBy("alice") {
+		return ""
+	}
+	return id
 }
 
 // setReady has the Node say whether it is ready.
@@ -376,13 +388,23 @@ func (m *member) outOfService() bool {
 	if m.node == nil {
 		return m.instance.DeletionTimestamp.IsZero()
 	}
-	return !m.ready() || m.node.Spec.Unschedulable || m.disturbed() || m.instance.Status.Operation.Active() && m.instance.Status.Operation.Type == v1alpha1.OperationRemove && m.instance.Status.Operation.AdmittedImpact != ""
+	return !m.ready() || m.node.Spec.Unschedulable || m.disturbed() || m.isRemoved()
 }
 
-// serves says whether the Node of a member is out of service only because somebody has cordoned it, so that its pods go on.
+// isRemoved says whether its removal has begun. Until then it works.
+func (m *member) isRemoved() bool {
+	op := m.instance.Status.Operation
+	return op.Active() && op.Type == v1alpha1.OperationRemove && op.AdmittedImpact != ""
+}
+
+// serves says whether the Node of a member is out of service only because somebody has cordoned it, so that its pods go on. That somebody has drained
+// it is known for as long as the history has the operation.
 func (m *member) serves() bool {
-	return m.instance != nil && m.ready() && meta.IsStatusConditionTrue(m.instance.Status.Conditions, v1alpha1.ConditionNodeReady) && m.node.Spec.Unschedulable && !m.marked() && !m.broke && !m.disturbed() && !m.counted.disturbed &&
-		(!m.instance.Status.Operation.Active() || m.instance.Status.Operation.Type != v1alpha1.OperationRemove)
+	if m.instance == nil || m.marked() && (!m.drained() || slices.ContainsFunc(m.instance.Status.OperationList(), func(op *v1alpha1.Operation) bool { return op.ID == m.drainedBy() })) {
+		return false
+	}
+	return m.ready() && meta.IsStatusConditionTrue(m.instance.Status.Conditions, v1alpha1.ConditionNodeReady) && m.node.Spec.Unschedulable && !m.broke && !m.disturbed() && !m.counted.disturbed &&
+		!m.isRemoved()
 }
 
 // disturbed says whether its operation may drain it, and has not given it back.

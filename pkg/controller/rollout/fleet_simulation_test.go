@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +22,7 @@ import (
 
 var (
 	fleetHosts = flag.Int("fleet.hosts", 200, "how many hosts TestSimulatedFleet has")
-	fleetSeed  = flag.Uint64("fleet.seed", 5, "what happens in TestSimulatedFleet")
+	fleetSeed  = flag.Uint64("fleet.seed", 3, "what happens in TestSimulatedFleet")
 )
 
 // fleetPools is how many pools a fleet has.
@@ -152,6 +153,9 @@ func (f *fleet) happens() {
 			continue
 		}
 		m.refuses = false
+		if m.instance.Spec.Paused {
+			f.pause(m)
+		}
 		if m.down {
 			f.comesUp(m)
 		}
@@ -168,28 +172,31 @@ func (f *fleet) happens() {
 			"a Node goes down or comes up", "a Node goes down or comes up", "somebody cordons a Node or uncordons it", "a Node is deleted or made again",
 			"a host does not answer, or does again", "Windows waits for a restart", "Windows waits for a restart", "a person asks for an update",
 			"a person asks for an update", "a host is to be removed", "the answer to a write is lost",
+			"a Node asks for a restart, or not any more", "a Node asks for a configuration, or not any more", "an instance is paused or not", "an instance goes over to another pool", "an instance goes over to another pool",
 		)](&f.cluster)
 	}
 }
 
 // varied fails the test if too little has happened for it to say something.
 func (f *fleet) varied() {
-	var removed, restarted, repaired, current, waiting int
+	var removed, restarted, asked, moved, repaired, current, waiting int
 	for _, m := range f.members {
 		if m.instance == nil {
 			removed++
 			continue
 		}
 		restarted += number(len(m.boots) > 0)
+		asked += m.boots[string(v1alpha1.CauseRestartAnnotated)+m.restartAsked]
+		moved += number(!strings.HasPrefix(m.key.Name, m.in.object.Name+"-"))
 		repaired += number(len(m.repairs) > 0)
 		current += number(m.has == m.in.wanted)
 		waiting += number(m.has != m.in.wanted)
 	}
 	rolledBack, undone := len(f.rolledBack), len(f.undone)
-	text := fmt.Sprintf("until %s %d hosts were removed, %d restarted, %d repaired; %d have what their pools want, and %d wait for somebody; %d pools were rolled back, and %d undone",
-		time.Now().UTC().Format(time.DateTime), removed, restarted, repaired, current, waiting, rolledBack, undone)
+	text := fmt.Sprintf("until %s %d hosts were removed, %d restarted, %d because their Nodes asked for it, %d repaired, and %d are in another pool than before; %d have what their pools want, and %d wait for somebody; %d pools were rolled back, and %d undone",
+		time.Now().UTC().Format(time.DateTime), removed, restarted, asked, repaired, moved, current, waiting, rolledBack, undone)
 	f.t.Log(text)
-	if slices.Min([]int{removed, restarted, repaired, current, waiting, rolledBack, undone}) == 0 {
+	if slices.Min([]int{removed, restarted, asked, repaired, moved, current, waiting, rolledBack, undone}) == 0 {
 		f.t.Fatal(text)
 	}
 }
