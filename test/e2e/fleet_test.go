@@ -39,19 +39,17 @@ const (
 	fleetAtOnce, fleetOfPool = 4, 3
 	// fleetCanaries are how many hosts of the first pool are updated first.
 	fleetCanaries = 2
-	// fleetKills is how often the controller is killed right after a decision.
-	fleetKills = 5
 )
 
 // hostsVariable is the variable that says how many hosts the tests of fleets have.
 const hostsVariable = "E2E_HOSTS"
 
-// fleetSize is how many hosts TestFleet has: 20, or what the variable says.
+// fleetSize is how many hosts TestFleet has: 50, or what the variable says.
 func fleetSize(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv(hostsVariable)
 	if text == "" {
-		return 20
+		return 50
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 12 {
@@ -68,13 +66,15 @@ type fleet struct {
 }
 
 // TestFleet updates two pools under one bound of the cluster: canaries first, paused in the middle, with a host that is
-// removed meanwhile, stopped by a host that the update breaks, and then taken back because of one. The controller is killed at the canaries, at decisions, when
-// it has stopped, and when it goes back. At no event of their Nodes are more out of service than the pools and the cluster allow.
+// removed meanwhile, stopped by a host that the update breaks, and then taken back because of one. The controller is killed at the canaries, at each
+// decision about a host of the second pool, when it has stopped, and when it goes back. At no event of their Nodes are more out of service than the
+// pools and the cluster allow.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20}, fmt.Sprintf("--max-disruptive-operations=%d", fleetAtOnce))
+	// The second one is smaller: its hosts take longer, because the controller is killed at each decision about them.
 	size := fleetSize(t)
-	first, second := s.newFleet(t, "fleet-a", size/2), s.newFleet(t, "fleet-b", size-size/2)
+	first, second := s.newFleet(t, "fleet-a", size-size/3), s.newFleet(t, "fleet-b", size/3)
 	for _, h := range slices.Concat(first.hosts, second.hosts) {
 		h.waitReady(t)
 	}
@@ -111,16 +111,18 @@ func TestFleet(t *testing.T) {
 	})
 	paused := first.operations(t)
 
-	// The other pool gets what the first one does not use, also while the controller is killed.
+	// The other pool gets what the first one does not use, although the controller is killed at each decision, until there is none left.
 	second.want(t, "1")
 	leaving := second.hosts[len(second.hosts)-1]
 	seen := sets.New[string]()
-	for kill := range fleetKills {
-		second.waitDecision(t, seen)
-		if kill == 1 {
+	for second.waitDecision(t, seen) {
+		if seen.Len() == 2 {
 			leaving.remove(t)
 		}
 		s.killController(t)
+	}
+	if seen.Len() < len(second.hosts)-1 {
+		t.Errorf("the controller was killed at %d decisions about %d hosts", seen.Len(), len(second.hosts))
 	}
 	// Not how many are updated: what the last operations have done is seen by the next probes.
 	if diff := cmp.Diff(paused, first.operations(t)); diff != "" {
@@ -287,17 +289,26 @@ func (f *fleet) waitUpdated(t *testing.T) {
 		h.waitReady(t)
 	}
 	f.wait(t, "all are updated", func(p *v1alpha1.WindowsNodePool) error {
-		if !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionUpdated) || int(p.Status.UpdatedReplicas) != len(f.hosts) || p.Status.BlockedBy != "" {
+		if int(p.Status.UpdatedReplicas) != len(f.hosts) {
 			return fmt.Errorf("%d are updated; blocked by %q", p.Status.UpdatedReplicas, p.Status.BlockedBy)
 		}
-		return nil
+		return f.isUpdated(p)
 	})
 }
 
-// waitDecision waits until the controller has let a host be changed that it had not before.
-func (f *fleet) waitDecision(t *testing.T, seen sets.Set[string]) {
+// isUpdated returns nil if all hosts that stay have what the pool wants, and none waits for anything.
+func (f *fleet) isUpdated(p *v1alpha1.WindowsNodePool) error {
+	if p.Status.ObservedGeneration != p.Generation || !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionUpdated) || p.Status.BlockedBy != "" {
+		return fmt.Errorf("%d are updated; blocked by %q", p.Status.UpdatedReplicas, p.Status.BlockedBy)
+	}
+	return nil
+}
+
+// waitDecision waits until the controller has let a host be changed that it had not before. It reports false if all are updated and there is none.
+func (f *fleet) waitDecision(t *testing.T, seen sets.Set[string]) (decided bool) {
 	t.Helper()
 	eventually(t, f.name+": a host is next", func() error {
+		updated := f.isUpdated(f.get(t)) // read first: no decision follows that is not in the list
 		list, err := f.instances(f.namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -305,11 +316,13 @@ func (f *fleet) waitDecision(t *testing.T, seen sets.Set[string]) {
 		for i := range list.Items {
 			if op := list.Items[i].Status.Operation; op != nil && op.AdmittedImpact == v1alpha1.ImpactDrain && !seen.Has(op.ID) {
 				seen.Insert(op.ID)
+				decided = true
 				return nil
 			}
 		}
-		return errors.New("none is")
+		return updated
 	})
+	return decided
 }
 
 // watchBounds fails the test if at any event of the Nodes whose names begin with that of a pool more are out of service than
