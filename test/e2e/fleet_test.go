@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -136,17 +137,16 @@ func TestFleet(t *testing.T) {
 
 	broken := first.hosts[0]
 	setFault(t, broken.host, winhost.Fault{FailStart: "kubelet"})
+	had := first.operations(t)
 	first.want(t, "2")
-	stopped := first.wait(t, "it stops", func(p *v1alpha1.WindowsNodePool) error {
+	first.wait(t, "it stops", func(p *v1alpha1.WindowsNodePool) error {
 		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionUpdating)
 		if c.Reason != v1alpha1.ReasonHostsBroken || !strings.Contains(p.Status.BlockedBy, "changed host "+broken.name+" and failed") {
 			return fmt.Errorf("%+v; blocked by %q", c, p.Status.BlockedBy)
 		}
 		return nil
 	})
-	if n := int(stopped.Status.UpdatedReplicas); n >= len(first.hosts)-1 { // some were updated while the first one broke
-		t.Errorf("%d hosts have what broke one, which are all others", n)
-	}
+	first.mustHaveStopped(t, broken, had)
 	// The next process updates hosts of the other pool, and lets no more of this one have what broke a host of it.
 	stays, before := first.operations(t), second.operations(t)
 	s.killController(t)
@@ -251,11 +251,14 @@ func (f *fleet) operations(t *testing.T) map[string]string {
 	last := map[string]string{}
 	for i := range list.Items {
 		if op := list.Items[i].Status.Operation; op != nil {
-			last[list.Items[i].Name] = fmt.Sprintf("%s %s", op.Type, op.ID)
+			last[list.Items[i].Name] = nameOf(op)
 		}
 	}
 	return last
 }
+
+// nameOf tells an operation from others.
+func nameOf(op *v1alpha1.Operation) string { return fmt.Sprintf("%s %s", op.Type, op.ID) }
 
 func (f *fleet) patch(t *testing.T, patch string) {
 	t.Helper()
@@ -279,6 +282,47 @@ func (f *fleet) wait(t *testing.T, what string, condition func(*v1alpha1.Windows
 		return condition(found)
 	})
 	return found
+}
+
+// mustHaveStopped fails the test if a host was let have what broke one after that had happened, or if more were being changed then than may be. had are
+// the operations that the hosts had had before.
+func (f *fleet) mustHaveStopped(t *testing.T, broken *siteHost, had map[string]string) {
+	t.Helper()
+	var at metav1.Time
+	for _, op := range broken.get(t).Status.Operations() { // the newest first; it is tried again
+		if op.Phase == v1alpha1.OperationFailed {
+			at = *op.FinishedAt
+		}
+	}
+	if at.IsZero() {
+		t.Fatalf("no operation has failed on %s", broken.name)
+	}
+	var list *v1alpha1.WindowsInstanceList
+	eventually(t, "the others are done", func() (err error) {
+		if list, err = f.instances(f.namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if list.Items[i].Name != broken.name && list.Items[i].Status.Operation.Active() {
+				return errors.New(describeOperation(&list.Items[i]))
+			}
+		}
+		return nil
+	})
+	beside := 0
+	for i := range list.Items {
+		name, op := list.Items[i].Name, list.Items[i].Status.Operation
+		switch {
+		case name == broken.name || had[name] == nameOf(op):
+		case op.RequestedAt.After(at.Add(time.Second)): // a pass that had begun before may have recorded it a moment later
+			t.Errorf("%s was let have at %s what had broken %s at %s", name, op.RequestedAt, broken.name, at)
+		case op.FinishedAt.After(at.Time):
+			beside++
+		}
+	}
+	if beside >= fleetOfPool {
+		t.Errorf("%d hosts were being changed when that broke %s, of %d that may be out of service with it", beside, broken.name, fleetOfPool)
+	}
 }
 
 // waitUpdated waits until all hosts have what the pool wants, and none is cordoned.
