@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -68,8 +69,8 @@ type fleet struct {
 
 // TestFleet updates two pools under one bound of the cluster: canaries first, paused in the middle, with a host that is
 // removed meanwhile, stopped by a host that the update breaks, and then taken back because of one. The controller is killed at the canaries, at each
-// decision about a host of the second pool, when it has stopped, and when it goes back. At no event of their Nodes are more out of service than the
-// pools and the cluster allow.
+// decision about a host of the second pool, when it has stopped, when the bound of the cluster is reached, and when it goes back. At no event of their
+// Nodes are more out of service than the pools and the cluster allow, and as many are once.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20}, fmt.Sprintf("--max-disruptive-operations=%d", fleetAtOnce))
@@ -79,7 +80,7 @@ func TestFleet(t *testing.T) {
 	for _, h := range slices.Concat(first.hosts, second.hosts) {
 		h.waitReady(t)
 	}
-	s.watchBounds(t, map[string]int{first.name: fleetOfPool, second.name: fleetOfPool}, fleetAtOnce)
+	away := s.watchBounds(t, map[string]int{first.name: fleetOfPool, second.name: fleetOfPool}, fleetAtOnce)
 
 	first.patch(t, fmt.Sprintf(`{"spec":{"updateStrategy":{"rollingUpdate":{"canary":%d}}}}`, fleetCanaries))
 	first.want(t, "1")
@@ -147,7 +148,9 @@ func TestFleet(t *testing.T) {
 		return nil
 	})
 	first.mustHaveStopped(t, broken, had)
-	// The next process updates hosts of the other pool, and lets no more of this one have what broke a host of it.
+	// The next process updates hosts of the other pool, and lets no more of this one have what broke a host of it. No pod of the other pool may leave, so
+	// that its hosts are out of service until they may.
+	second.keepPods(t, second.hosts)
 	stays, before := first.operations(t), second.operations(t)
 	s.killController(t)
 	second.want(t, "2")
@@ -163,8 +166,30 @@ func TestFleet(t *testing.T) {
 	if diff := cmp.Diff(stays, now); diff != "" {
 		t.Errorf("hosts of a pool that has stopped are changed (-before +now):\n%s", diff)
 	}
+	// As many hosts of the other pool as may be out of service are, and one of this pool, from which no pod may leave either: that is as many as may be
+	// of the cluster, which is what the next one of this pool waits for, also when the controller is killed.
+	first.keepPods(t, first.hosts[1:])
 	setFault(t, broken.host, winhost.Fault{})
 	first.want(t, "3")
+	broken.waitReady(t)
+	full := func() {
+		t.Helper()
+		eventually(t, "the bound of the cluster is reached", func() error {
+			if n, of := away(first.name), away(second.name); n != fleetAtOnce-fleetOfPool || of != fleetOfPool {
+				return fmt.Errorf("%d and %d hosts are out of service", n, of)
+			}
+			return mustHave(first.get(t).Status.BlockedBy, fmt.Sprintf("; at most %d of all pools may be at a time (--max-disruptive-operations).", fleetAtOnce))
+		})
+	}
+	full()
+	inFirst, inSecond := first.operations(t), second.operations(t)
+	s.killController(t)
+	full()
+	if diff := cmp.Diff(inFirst, first.operations(t)) + cmp.Diff(inSecond, second.operations(t)); diff != "" {
+		t.Errorf("the next controller changes others than the former one (-before +now):\n%s", diff)
+	}
+	first.letPodsGo(t)
+	second.letPodsGo(t)
 	first.waitUpdated(t)
 	second.waitUpdated(t)
 
@@ -284,6 +309,39 @@ func (f *fleet) wait(t *testing.T, what string, condition func(*v1alpha1.Windows
 	return found
 }
 
+// budget is the PodDisruptionBudget that keeps the pods of a fleet.
+const budget = "kept"
+
+// keepPods has a pod on each of these hosts, which nobody may evict.
+func (f *fleet) keepPods(t *testing.T, hosts []*siteHost) {
+	t.Helper()
+	budgets := f.Kube.PolicyV1().PodDisruptionBudgets(f.namespace)
+	if _, err := budgets.Create(t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: budget},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt(len(hosts))), Selector: &metav1.LabelSelector{}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range hosts {
+		runPodToEvict(t, h)
+	}
+	eventually(t, "the budget counts the pods", func() error { // one that does not run may always be evicted
+		found, err := budgets.Get(t.Context(), budget, metav1.GetOptions{})
+		if err == nil && int(found.Status.CurrentHealthy) != len(hosts) {
+			err = fmt.Errorf("it counts %d", found.Status.CurrentHealthy)
+		}
+		return err
+	})
+}
+
+// letPodsGo has the pods be evicted that were kept.
+func (f *fleet) letPodsGo(t *testing.T) {
+	t.Helper()
+	if err := f.Kube.PolicyV1().PodDisruptionBudgets(f.namespace).Delete(t.Context(), budget, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // mustHaveStopped fails the test if a host was let have what broke one after that had happened, or if more were being changed then than may be. had are
 // the operations that the hosts had had before.
 func (f *fleet) mustHaveStopped(t *testing.T, broken *siteHost, had map[string]string) {
@@ -370,8 +428,8 @@ func (f *fleet) waitDecision(t *testing.T, seen sets.Set[string]) (decided bool)
 }
 
 // watchBounds fails the test if at any event of the Nodes whose names begin with that of a pool more are out of service than
-// the pool, or all together, may have.
-func (s *site) watchBounds(t *testing.T, bounds map[string]int, all int) {
+// the pool, or all together, may have. The function that it returns says how many of a pool are.
+func (s *site) watchBounds(t *testing.T, bounds map[string]int, all int) (of func(pool string) int) {
 	t.Helper()
 	nodes := s.Kube.CoreV1().Nodes()
 	now, err := nodes.List(t.Context(), metav1.ListOptions{})
@@ -382,7 +440,10 @@ func (s *site) watchBounds(t *testing.T, bounds map[string]int, all int) {
 	for pool := range bounds {
 		away[pool] = sets.New[string]()
 	}
+	var mu sync.Mutex // guards away
 	see := func(node *corev1.Node, deleted bool) {
+		mu.Lock()
+		defer mu.Unlock()
 		for pool, most := range bounds {
 			if !strings.HasPrefix(node.Name, pool+"-") {
 				continue
@@ -409,6 +470,11 @@ func (s *site) watchBounds(t *testing.T, bounds map[string]int, all int) {
 		}
 		return true
 	})
+	return func(pool string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return away[pool].Len()
+	}
 }
 
 // watchFrom watches until the test ends, or see says that it has seen enough, from a version on that was read: a watch that begins
