@@ -57,21 +57,6 @@ func installations(i *v1alpha1.WindowsInstance) (list []*v1alpha1.Operation) {
 	return list
 }
 
-// waitInstallation waits until the first operation that installs updates of Windows on the host has ended.
-func (h *siteHost) waitInstallation(t *testing.T) *v1alpha1.Operation {
-	t.Helper()
-	var op *v1alpha1.Operation
-	h.wait(t, "updates of Windows are installed", func(i *v1alpha1.WindowsInstance) error {
-		list := installations(i)
-		if len(list) == 0 || list[0].Active() {
-			return errors.New(describeOperation(i))
-		}
-		op = list[0]
-		return nil
-	})
-	return op
-}
-
 // waitPending waits until the instance says how many updates of Windows wait on the host, how many of them for security, and which have
 // failed.
 func (h *siteHost) waitPending(t *testing.T, pending, security int32, failed ...string) *v1alpha1.WindowsInstance {
@@ -90,9 +75,30 @@ func (h *siteHost) waitPending(t *testing.T, pending, security int32, failed ...
 	})
 }
 
+// waitInstallation waits until the first operation that installs updates of Windows on the host has ended.
+func (h *siteHost) waitInstallation(t *testing.T) *v1alpha1.Operation {
+	t.Helper()
+	return h.waitInstalling(t, "updates of Windows are installed", func(op *v1alpha1.Operation) bool { return !op.Active() })
+}
+
+// waitInstalling waits until the first operation that installs updates of Windows on the host has come to a point, and returns it.
+func (h *siteHost) waitInstalling(t *testing.T, what string, come func(*v1alpha1.Operation) bool) *v1alpha1.Operation {
+	t.Helper()
+	var op *v1alpha1.Operation
+	h.wait(t, what, func(i *v1alpha1.WindowsInstance) error {
+		list := installations(i)
+		if len(list) == 0 || !come(list[0]) {
+			return errors.New(describeOperation(i))
+		}
+		op = list[0]
+		return nil
+	})
+	return op
+}
+
 // TestWindowsUpdates: the security updates that wait are installed on the hosts of a pool that wants it, in its window, on one after the
-// other. One that fails is said everywhere and not tried again by itself, and the hosts after it wait until a person has it installed.
-// Another pool wants none.
+// other, also when the controller is killed after the download, and when it has let the host be drained. One that fails is said everywhere and not
+// tried again by itself, and the hosts after it wait until a person has it installed. Another pool wants none.
 func TestWindowsUpdates(t *testing.T) {
 	t.Parallel()
 	certs, certPEM := metricsCertificate(t)
@@ -173,7 +179,17 @@ func TestWindowsUpdates(t *testing.T) {
 
 	// The window is always open.
 	f.patch(t, `{"spec":{"updateStrategy":{"window":{"schedule":"* * * * *","durationSeconds":3600}}}}`)
+	prepared := first.waitInstalling(t, "updates are downloaded", func(op *v1alpha1.Operation) bool {
+		step := op.FindStep(v1alpha1.StepDownloadUpdates)
+		return step != nil && step.State == v1alpha1.StepSucceeded
+	})
+	s.killController(t)
+	first.waitInstalling(t, "it may be drained", func(op *v1alpha1.Operation) bool { return op.AdmittedImpact == v1alpha1.ImpactReboot })
+	s.killController(t)
 	op := first.waitInstallation(t)
+	if op.ID != prepared.ID {
+		t.Errorf("another operation has installed them than the one that had downloaded them:\n%s\n%s", describeSteps(prepared), describeSteps(op))
+	}
 	if op.Phase != v1alpha1.OperationSucceeded || op.FindStep(v1alpha1.StepDrain).State != v1alpha1.StepSucceeded || first.host.Restarts() != before[first]+1 {
 		t.Errorf("it was restarted %d times: %s: %s\n%s", first.host.Restarts()-before[first], op.Phase, op.Message, describeSteps(op))
 	}
