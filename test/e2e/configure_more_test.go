@@ -221,6 +221,18 @@ func (s *site) leader(t *testing.T) string {
 	return *lease.Spec.HolderIdentity
 }
 
+// waitLeader waits until another one leads than before, and returns who does. Empty: nobody did.
+func (s *site) waitLeader(t *testing.T, before string) (now string) {
+	t.Helper()
+	eventually(t, "another one leads", func() error {
+		if now = s.leader(t); now == before || now == "" {
+			return fmt.Errorf("%q does", now)
+		}
+		return nil
+	})
+	return now
+}
+
 // configureWithLostLeader stops the process that leads in the middle of its work, until
 // another one leads, and then lets it go on: that is when there are two that think the
 // hosts are theirs. The first one goes as soon as it notices, and no host is restarted, and
@@ -229,13 +241,8 @@ func configureWithLostLeader(t *testing.T, s *site) {
 	path, args := commandOf(t, s.Controller)
 	s.Controller.Kill9()
 	first := s.candidate(t, path, args, 1)
-	eventually(t, "the first one leads", func() error {
-		if s.leader(t) == "" {
-			return errors.New("nobody does")
-		}
-		return nil
-	})
-	second, leader := s.candidate(t, path, args, 2), s.leader(t)
+	leader := s.waitLeader(t, "")
+	second := s.candidate(t, path, args, 2)
 
 	namespace := s.namespace(t, "cfg-leader")
 	hosts := make([]*siteHost, 4)
@@ -251,12 +258,7 @@ func configureWithLostLeader(t *testing.T, s *site) {
 	if err := first.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the second one leads", func() error {
-		if now := s.leader(t); now == leader {
-			return fmt.Errorf("%s still does", leader)
-		}
-		return nil
-	})
+	s.waitLeader(t, leader)
 	if err := first.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

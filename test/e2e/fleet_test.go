@@ -282,6 +282,22 @@ func (f *fleet) operations(t *testing.T) map[string]string {
 	return last
 }
 
+// ids are those of all operations that the hosts have had, as far as they are remembered.
+func (f *fleet) ids(t *testing.T) sets.Set[string] {
+	t.Helper()
+	list, err := f.instances(f.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := sets.New[string]()
+	for i := range list.Items {
+		for _, op := range list.Items[i].Status.Operations() {
+			ids.Insert(op.ID)
+		}
+	}
+	return ids
+}
+
 // nameOf tells an operation from others.
 func nameOf(op *v1alpha1.Operation) string { return fmt.Sprintf("%s %s", op.Type, op.ID) }
 

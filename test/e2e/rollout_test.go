@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +29,8 @@ import (
 )
 
 // TestRollout: Windows is restarted on all hosts of a pool, once on each and one after the other, also when the
-// controller is killed meanwhile; a template that breaks a host goes back; and a host whose kubelet hangs is repaired.
+// controller is killed meanwhile; a template that breaks a host goes back; a host whose kubelet hangs is repaired; and
+// controllers that elect a leader, and lose it, update no two hosts at the same time.
 func TestRollout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20})
@@ -334,6 +337,59 @@ func TestRollout(t *testing.T) {
 			t.Errorf("Windows was restarted %d times", got-restarts[1])
 		}
 	})
+
+	t.Run("leader lost", func(t *testing.T) {
+		rolloutWithLostLeaders(t, &fleet{site: s, namespace: namespace, name: "fleet", hosts: hosts})
+	})
+}
+
+// rolloutWithLostLeaders updates a pool, of which one host may be out of service, with controllers that elect a leader. The first one is stopped right
+// after it has let a host be changed, until another one leads, and then goes on: there are two that decide. The next one is killed right after a decision.
+// Whoever leads then goes on, and no two hosts are out of service at any moment.
+func rolloutWithLostLeaders(t *testing.T, f *fleet) {
+	path, args := commandOf(t, f.Controller)
+	f.Controller.Kill9()
+	first := f.candidate(t, path, args, 1)
+	leader := f.waitLeader(t, "")
+	second := f.candidate(t, path, args, 2)
+	f.watchBounds(t, map[string]int{"rollout": 1}, 1)
+
+	had := f.ids(t)
+	seen := had.Clone()
+	f.patch(t, `{"spec":{"remediation":null}}`) // a busy machine may be a reason for that
+	f.want(t, "leaders")
+	f.waitDecision(t, seen)
+	if err := first.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	leader = f.waitLeader(t, leader)
+	if err := first.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-first.Done():
+	case <-time.After(patience):
+		t.Errorf("the first one goes on:\n%s", first.LogTail())
+	case <-t.Context().Done():
+	}
+	third := f.candidate(t, path, args, 3)
+	if !f.waitDecision(t, seen) {
+		t.Error("all were updated before the second one was killed")
+	}
+	second.Kill9()
+	f.waitLeader(t, leader)
+	f.waitUpdated(t)
+	if n := f.ids(t).Difference(had).Len(); n != len(f.hosts) {
+		t.Errorf("there were %d operations for %d hosts", n, len(f.hosts))
+	}
+	for _, h := range f.hosts {
+		if op := h.get(t).Status.Operation; had.Has(op.ID) || op.Type != v1alpha1.OperationReconfigure || op.Phase != v1alpha1.OperationSucceeded {
+			t.Errorf("%s: the last operation is %s %s: %s", h.name, op.Type, op.Phase, op.Message)
+		}
+	}
+	if err := errors.Join(third.Stop(), f.Controller.Restart(t.Context())); err != nil {
+		t.Error(err)
+	}
 }
 
 // watchCordoned watches Nodes whose name has a prefix, of which none is cordoned. The function that it returns says how many were cordoned
