@@ -212,6 +212,20 @@ func TestAlertsAreExplained(t *testing.T) {
 	}
 }
 
+// TestPausedPoolsAreNotForgotten: hosts of a paused pool do not get the authorities that a cluster has renewed, so that the day comes on which they are
+// lost. An update that the pause has kept back for days has an alert, which the one about updates does not cover; one that has just begun has none.
+func TestPausedPoolsAreNotForgotten(t *testing.T) {
+	t.Parallel()
+	for _, a := range alerts(t) {
+		waits, err := time.ParseDuration(a.For)
+		if strings.Contains(a.Expr, `{condition="Paused",status="true"}`) && strings.Contains(a.Expr, `{condition="Updated",status="false"}`) &&
+			err == nil && waits >= 24*time.Hour && waits <= 7*24*time.Hour {
+			return
+		}
+	}
+	t.Error("no alert is about pools that have been paused for days while their hosts lack what is desired")
+}
+
 // onlyInTrouble are metrics that a cluster shows only while something is wrong, runs or expires that the system of testAlerts does not have.
 var onlyInTrouble = []string{
 	"windows_instance_configurations_failed", "windows_instance_removals_failed", "windows_instance_removals_unconfirmed", "windows_instance_operation_started_timestamp_seconds",
