@@ -28,10 +28,6 @@ const (
 	// what others say about its Node, its network above all. What comes later is a new
 	// configuration.
 	inputsPatience = 2 * time.Minute
-	// orphanPatience is for how long a kubelet that is gone may seem to report. The cluster
-	// takes its word for less than a minute unless it was configured otherwise
-	// (--node-monitor-grace-period of kube-controller-manager).
-	orphanPatience = 3 * time.Minute
 )
 
 // configuringSteps are those from the one that finds out what is to be done to the one
@@ -241,7 +237,7 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 // on belongs to another machine, to which a wrong address or provider ID leads, and must not be
 // deleted.
 func (e *execution) orphaned(ctx context.Context) error {
-	reports, err := e.awaitSilence(ctx, orphanPatience, "The host was reinstalled.")
+	reports, err := e.awaitSilence(ctx, "The host was reinstalled.")
 	if err == nil && reports {
 		return fmt.Errorf("a kubelet reports for Node %s, which has the address or provider ID of this host, but the host has no kubelet: the Node is probably that of another machine; correct spec.address or spec.providerID", e.operation().Node.Name)
 	}

@@ -45,6 +45,10 @@ func short(op *v1alpha1.Operation) string {
 	return b.String()
 }
 
+// slowestNotice is after which time a cluster of OpenShift notices that a kubelet is gone if its worker latency profile is LowUpdateSlowReaction:
+// --node-monitor-grace-period, and --node-monitor-period of kube-controller-manager.
+const slowestNotice = 5*time.Minute + 5*time.Second
+
 func TestConfigure(t *testing.T) {
 	t.Parallel()
 	const (
@@ -196,6 +200,29 @@ func TestConfigure(t *testing.T) {
 				f.losesCertificate()
 				f.kubeletIsGone()
 				f.rejoins()
+			},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSSSS", wantApplies: []string{"new with credentials Restart", "new Restart"},
+		},
+		{
+			name: "its certificate has expired, which the cluster is slow to notice", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.losesCertificate()
+				time.AfterFunc(slowestNotice, f.kubeletIsGone)
+				f.rejoins()
+			},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSSSS", wantApplies: []string{"new with credentials Restart", "new Restart"},
+		},
+		{
+			name: "it was reinstalled, which the cluster is slow to notice", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.is, f.host.recorded, f.host.impact = "", "", config.ImpactRestart
+				time.AfterFunc(slowestNotice, f.kubeletIsGone)
+				f.host.onApplied = func(string) {
+					if _, err := f.kube.CoreV1().Nodes().Create(t.Context(), readyNode("another"), metav1.CreateOptions{}); err != nil {
+						return // it is one already, or still
+					}
+					f.edit(func(i *v1alpha1.WindowsInstance) {
+						i.Status.Node = &v1alpha1.NodeReference{Name: testNode, UID: "another"}
+					})
+				}
 			},
 			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSSSS", wantApplies: []string{"new with credentials Restart", "new Restart"},
 		},

@@ -13,9 +13,10 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
-// staleReport is for how long a kubelet that can no longer report may seem to: until the cluster
-// notices that, which usually takes less than a minute.
-const staleReport = 90 * time.Second
+// silencePatience is for how long a kubelet that is gone, or can no longer report, may seem to: until the cluster notices that
+// (--node-monitor-grace-period of kube-controller-manager). That usually takes less than a minute, and five with the slowest of the worker latency
+// profiles of OpenShift, LowUpdateSlowReaction. Who judges earlier takes a host for another machine.
+const silencePatience = 5*time.Minute + 30*time.Second
 
 // joins says whether the operation is to make the host a Node: it is none yet, or the step Plan
 // found out that its kubelet cannot speak for its Node any more.
@@ -29,7 +30,7 @@ func (e *execution) joinsAgain(ctx context.Context, c *api.KubeletCertificate) (
 		return false, "", nil
 	}
 	name := e.operation().Node.Name
-	reports, err := e.awaitSilence(ctx, staleReport, fmt.Sprintf("The host has to join again: %s.", c))
+	reports, err := e.awaitSilence(ctx, fmt.Sprintf("The host has to join again: %s.", c))
 	switch {
 	case err != nil:
 		return false, "", err
@@ -57,9 +58,9 @@ func (e *execution) lostCertificate(ctx context.Context) (why string, err error)
 
 // awaitSilence waits until no kubelet reports for the Node of the operation any more, and says
 // whether one still does when that takes too long. why is for people.
-func (e *execution) awaitSilence(ctx context.Context, timeout time.Duration, why string) (reports bool, err error) {
+func (e *execution) awaitSilence(ctx context.Context, why string) (reports bool, err error) {
 	name, uid := e.operation().Node.Name, e.operation().Node.UID
-	until := e.deadline(e.operation().FindStep(e.current).StartedAt.Time, timeout)
+	until := e.deadline(e.operation().FindStep(e.current).StartedAt.Time, silencePatience)
 	err = e.waitUntil(ctx, until, fmt.Sprintf("%s Waiting until nobody reports for Node %s.", why, name), func(ctx context.Context) (string, error) {
 		node, err := e.readNode(ctx, name)
 		reports = err == nil && node != nil && node.UID == uid && object.KubeletReports(node)
