@@ -106,6 +106,13 @@ func (m *MachineSets) get(ctx context.Context, namespace, name string) (*machine
 
 // Update implements [windowsnodepool.ScaleSource].
 func (m *MachineSets) Update(ctx context.Context, namespace, name string, change *scaleapi.Scale, options metav1.PatchOptions) (*scaleapi.Scale, error) {
+	set, err := m.get(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseOfAnotherAPI(set, change.Spec.Replicas); err != nil {
+		return nil, err
+	}
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": autoscalingv1.SchemeGroupVersion.String(),
 		"kind":       "Scale",
@@ -124,6 +131,26 @@ func (m *MachineSets) Update(ctx context.Context, namespace, name string, change
 		Spec:       scaleapi.ScaleSpec{Replicas: scaled.Spec.Replicas},
 		Status:     scaleapi.ScaleStatus{Replicas: scaled.Status.Replicas, Selector: change.Status.Selector},
 	}, nil
+}
+
+// clusterAPINamespace is where OpenShift has the MachineSets of Cluster API, each with the name of its copy of the Machine API.
+const clusterAPINamespace = "openshift-cluster-api"
+
+// refuseOfAnotherAPI is why a MachineSet of which another API has the authority is not scaled: its controller does not act on the number, and the number is
+// changed back to that of the other API. Nil: the Machine API has it, as in all clusters without Cluster API. It is no conflict: ours and kubectl try
+// those again.
+func refuseOfAnotherAPI(set *machinev1beta1.MachineSet, replicas int32) error {
+	var why string
+	switch authority := set.Status.AuthoritativeAPI; authority {
+	case "", machinev1beta1.MachineAuthorityMachineAPI:
+		return nil
+	case machinev1beta1.MachineAuthorityMigrating:
+		why = "another API takes it over, or gives it back (status.authoritativeAPI is Migrating), so a number has no effect now: try again when that has ended"
+	default:
+		why = fmt.Sprintf("Cluster API has the authority over it (status.authoritativeAPI is %s), so a number has no effect here. Scale the MachineSet of Cluster API: "+
+			"oc scale machinesets.cluster.x-k8s.io %s -n %s --replicas=%d", authority, set.Name, clusterAPINamespace, replicas)
+	}
+	return apierrors.NewForbidden(machinev1beta1.Resource("machinesets"), set.Name, errors.New(why))
 }
 
 // explainMachineSetError turns an error of kube-apiserver into one that a user who scales a

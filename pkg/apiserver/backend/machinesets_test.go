@@ -29,10 +29,12 @@ const (
 	conflict  = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409,"message":"the object has been modified","details":{"name":"winworker","kind":"machinesets"}}`
 )
 
-// fakeCluster answers each request alike, and keeps the last one.
+// fakeCluster answers each request alike, but for those of the MachineSet itself if it has one, and keeps the last one.
 type fakeCluster struct {
 	code int
 	body string
+	// set is the MachineSet. Empty: there is nothing but body.
+	set string
 
 	request *http.Request
 	sent    string
@@ -41,13 +43,17 @@ type fakeCluster struct {
 func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	c.request, c.sent = r, string(body)
+	code, answer := c.code, c.body
+	if c.set != "" && r.URL.Path == setPath {
+		code, answer = http.StatusOK, c.set
+	}
 	contentType := "text/plain"
-	if strings.HasPrefix(c.body, "{") {
+	if strings.HasPrefix(answer, "{") {
 		contentType = "application/json"
 	}
 	w.Header().Set("Content-Type", contentType)
-	w.WriteHeader(c.code)
-	_, _ = io.WriteString(w, c.body)
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, answer)
 }
 
 func newTestMachineSets(t *testing.T, c *fakeCluster) *MachineSets {
@@ -94,7 +100,7 @@ func TestMachineSetIsRead(t *testing.T) {
 }
 
 func TestMachineSetIsScaled(t *testing.T) {
-	c := &fakeCluster{code: 200, body: `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"winworker","resourceVersion":"8"},"spec":{"replicas":5},"status":{"replicas":2}}`}
+	c := &fakeCluster{code: 200, set: windowsMS, body: `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"winworker","resourceVersion":"8"},"spec":{"replicas":5},"status":{"replicas":2}}`}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"set": "winworker"}}
 	got, err := newTestMachineSets(t, c).Update(t.Context(), "ns", "winworker", scaleOf("7", 5, selector),
 		metav1.PatchOptions{FieldManager: "me", DryRun: []string{"All"}})
@@ -119,6 +125,39 @@ func TestMachineSetIsScaled(t *testing.T) {
 	}
 	if sent.Metadata.ResourceVersion != "7" || len(sent.Spec) != 1 || sent.Spec["replicas"] != float64(5) {
 		t.Errorf("sent %s", c.sent)
+	}
+}
+
+// TestMachineSetOfAnotherAPI: a number that nobody acts on, and that is changed back, is refused with the command that has an effect. It is no conflict, with
+// which kubectl would try for minutes, and then not say why.
+func TestMachineSetOfAnotherAPI(t *testing.T) {
+	for _, test := range []struct{ authority, says string }{
+		{"", ""},
+		{"MachineAPI", ""},
+		{"ClusterAPI", "oc scale machinesets.cluster.x-k8s.io winworker -n openshift-cluster-api --replicas=5"},
+		{"Migrating", "try again when that has ended"},
+	} {
+		t.Run(test.authority, func(t *testing.T) {
+			c := &fakeCluster{code: 200, body: `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"winworker","resourceVersion":"8"},"spec":{"replicas":5}}`}
+			c.set = strings.Replace(windowsMS, `"status":{`, `"status":{"authoritativeAPI":"`+test.authority+`",`, 1)
+			sets := newTestMachineSets(t, c)
+			if got, err := sets.Get(t.Context(), "ns", "winworker"); err != nil || got.Spec.Replicas != 3 {
+				t.Errorf("read: %+v, %v", got, err)
+			}
+			_, err := sets.Update(t.Context(), "ns", "winworker", scaleOf("7", 5, nil), metav1.PatchOptions{})
+			if test.says == "" {
+				if err != nil || c.request.Method != http.MethodPatch {
+					t.Errorf("it was not scaled: %s, %v", c.request.Method, err)
+				}
+				return
+			}
+			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "status.authoritativeAPI is "+test.authority) {
+				t.Errorf("got %v, want 403 with %q", err, test.says)
+			}
+			if c.request.Method != http.MethodGet {
+				t.Errorf("sent %s %s", c.request.Method, c.sent)
+			}
+		})
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 // ScaleSource reads and writes the replicas of MachineSets. Its errors are
 // [apierrors.StatusError]s that speak of the MachineSet: NotFound, also where there is
 // no Machine API at all, Conflict where the resourceVersion has passed, Forbidden where
-// the MachineSet is none of ours to scale.
+// the MachineSet is none of ours to scale, or another API has the authority over it.
 type ScaleSource interface {
 	// Get returns the scale of the MachineSet. Of its metadata only the resourceVersion and
 	// the managed fields, which say who set the replicas, are used.
