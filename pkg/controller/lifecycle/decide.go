@@ -275,7 +275,7 @@ func (s snapshot) due() time.Time {
 	switch {
 	case last.Phase == v1alpha1.OperationSucceeded && changed && last.Revision == status.CurrentRevision:
 		return time.Time{} // what it did was seen, and more is wanted since
-	case changed, respecified, last.Withdrawn():
+	case changed, respecified, last.Withdrawn(), last.FailedToDrainOtherwise(s.pool):
 		pause = changedPause
 	case last.Phase == v1alpha1.OperationCanceled:
 		pause = configureBackoff.Cap // somebody does not want it now

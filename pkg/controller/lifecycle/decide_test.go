@@ -399,6 +399,9 @@ func TestUpdate(t *testing.T) {
 			i.Spec.PoolRef, i.Status.Pool = &v1alpha1.PoolReference{Name: "p"}, &v1alpha1.KnownPool{Name: "p", UID: uid}
 		}
 	}
+	otherwise := func(o *v1alpha1.Operation) {
+		o.Drain = v1alpha1.PoolDrainOptions{TimeoutSeconds: new(int64(60))}.Recorded()
+	}
 	for _, tt := range []struct {
 		name     string
 		instance *v1alpha1.WindowsInstance
@@ -423,6 +426,11 @@ func TestUpdate(t *testing.T) {
 		}))), nil, true, 0},
 		{"it could not be reached", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, 10*time.Second))), nil, true, 50 * time.Second},
 		{"its pods did not leave", newInstance(has(revision2), held, node, nodeReady, ops(op(reconfigure, failed, time.Minute, at(v1alpha1.StepDrain, v1alpha1.StepFailed)))), nil, true, 9 * time.Minute},
+		{"they did not, and the pool drains in another way since", newInstance(has(revision2), held, node, nodeReady, inPool("now"), ops(op(reconfigure, failed, 9*time.Second, at(v1alpha1.StepDrain, v1alpha1.StepFailed), otherwise),
+			op(reconfigure, failed, time.Hour), op(reconfigure, failed, 2*time.Hour))), pool, true, time.Second},
+		{"they did not, and the pool drains in the same way", newInstance(has(revision2), held, node, nodeReady, inPool("now"), ops(op(reconfigure, failed, time.Minute, at(v1alpha1.StepDrain, v1alpha1.StepFailed), func(o *v1alpha1.Operation) {
+			o.Drain = pool.Spec.UpdateStrategy.Drain.Recorded()
+		}))), pool, true, 9 * time.Minute},
 		{"those of a Node that is not ready did not leave", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, 10*time.Second, at(v1alpha1.StepDrain, v1alpha1.StepFailed)))), nil, true, 50 * time.Second},
 		{"they did not, after others that were withdrawn", newInstance(has(revision2), held, node, nodeReady, ops(op(reconfigure, failed, time.Minute, at(v1alpha1.StepDrain, v1alpha1.StepFailed)),
 			op(reconfigure, canceled, time.Hour), op(reconfigure, canceled, 2*time.Hour))), nil, true, 9 * time.Minute},

@@ -137,6 +137,7 @@ func (e *execution) drainOptions(ctx context.Context) (drain.Options, error) {
 			return drain.Options{}, fmt.Errorf("reading how Nodes of the pool are drained: %w", err)
 		}
 		o, timeout = poolOptions(pool, dead)
+		e.noteDrain(pool)
 	}
 	o.Unreachable = func() bool { return nodeIs(unreachable) }
 	// Since the Node was cordoned, maybe by another process, another one may have got its name.
@@ -145,6 +146,15 @@ func (e *execution) drainOptions(ctx context.Context) (drain.Options, error) {
 		o.Deadline = e.deadline(op.FindStep(e.current).StartedAt.Time, timeout)
 	}
 	return o, nil
+}
+
+// noteDrain notes with which options of a pool the Node is drained. If the pods do not leave, that says whether the next attempt, with others, may do better.
+func (e *execution) noteDrain(pool *v1alpha1.WindowsNodePool) {
+	var o v1alpha1.PoolDrainOptions
+	if pool != nil {
+		o = pool.Spec.UpdateStrategy.Drain
+	}
+	e.note(func(status *v1alpha1.WindowsInstanceStatus) { status.Operation.Drain = o.Recorded() })
 }
 
 // evict has the pods of the Node leave.

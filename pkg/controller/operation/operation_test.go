@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -625,6 +626,7 @@ func TestDrainOfADeadKubelet(t *testing.T) {
 		}, "0s dead unreachable", false},
 		{"a reboot", rebootOperation(v1alpha1.RebootGraceful), nil, notReporting, "0s dead", false},
 		{"a configuration", reconfigureOperation(), nil, notReporting, "0s dead", true},
+		{"a restart of the controller", byController(rebootOperation(v1alpha1.RebootGraceful)), nil, notReporting, "0s dead", true},
 		{"a removal", removeOperation(), nil, notReporting, "0s dead", true},
 		{"a removal of a pool that disagrees", removeOperation(), &v1alpha1.PoolDrainOptions{Force: new(false), SkipWaitForDeleteTimeoutSeconds: new(int32(9))}, notReporting, "9s", false},
 	} {
@@ -652,8 +654,17 @@ func TestDrainOfADeadKubelet(t *testing.T) {
 					got += " unreachable"
 				}
 			}
-			if op := f.finish(); op.Phase != v1alpha1.OperationFailed || f.drain.runs != 1 {
+			op := f.finish()
+			if op.Phase != v1alpha1.OperationFailed || f.drain.runs != 1 {
 				t.Fatalf("it is %s, drained %d times: %s", op.Phase, f.drain.runs, op.Message)
+			}
+			// By what is recorded it is known later whether another attempt can do better. What somebody has requested stays.
+			recorded := tt.operation.Drain
+			if tt.wantForce || tt.pool != nil {
+				recorded = ptr.Deref(tt.pool, v1alpha1.PoolDrainOptions{}).Recorded()
+			}
+			if diff := cmp.Diff(recorded, op.Drain); diff != "" {
+				t.Errorf("the options that are recorded (-want +got)\n%s", diff)
 			}
 			if o := f.drain.options; got != tt.want || o.Force != tt.wantForce || o.DeleteEmptyDirData != (tt.wantForce || tt.pool != nil) {
 				t.Errorf("it waits %q with %+v", got, o)

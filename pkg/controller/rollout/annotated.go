@@ -35,7 +35,7 @@ func renewal(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *
 	if c == nil || c.Status != metav1.ConditionTrue || c.Reason == v1alpha1.ReasonInputsMissing {
 		return time.Time{}, false
 	}
-	return annotatedDue(i, now), true
+	return annotatedDue(i, pool, now), true
 }
 
 // annotatedRestart says whether an annotation of the Node of an instance asks for a restart of its host, and from when on that may be.
@@ -43,12 +43,12 @@ func annotatedRestart(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePoo
 	if !object.AsksForRestart(node) || !workable(i, pool) {
 		return time.Time{}, false
 	}
-	return annotatedDue(i, now), true
+	return annotatedDue(i, pool, now), true
 }
 
 // annotatedDue is from when on an operation may follow those before it that annotations asked for: whatever they asked, as the
 // history of operations is all that remembers them, and also those that were withdrawn before they began. Zero: at any time.
-func annotatedDue(i *v1alpha1.WindowsInstance, now time.Time) time.Time {
+func annotatedDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) time.Time {
 	var last *v1alpha1.Operation
 	before, inRow := now, 0
 	for _, op := range i.Status.Operations() {
@@ -69,6 +69,8 @@ func annotatedDue(i *v1alpha1.WindowsInstance, now time.Time) time.Time {
 		return time.Time{}
 	case last.Phase == v1alpha1.OperationCanceled && last.CancelRequestedAt != nil: // somebody does not want it now
 		return last.FinishedAt.Add(annotatedBackoff.Cap)
+	case last.FailedToDrainOtherwise(pool):
+		return last.FinishedAt.Add(redrainPause)
 	}
 	return last.FinishedAt.Add(backoff.After(annotatedBackoff, inRow))
 }

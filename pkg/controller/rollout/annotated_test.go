@@ -59,7 +59,9 @@ func TestAnnotated(t *testing.T) {
 		ago     []time.Duration
 		edit    edits
 		refused bool
-		due     time.Duration // from testNow; never: at any time
+		// otherwise: they failed in their drain, when the pool gave that a minute.
+		otherwise bool
+		due       time.Duration // from testNow; never: at any time
 	}{
 		{name: "for the first time", due: never},
 		{name: "again", did: []v1alpha1.OperationPhase{succeeded}, ago: []time.Duration{-time.Minute}, due: 9 * time.Minute},
@@ -67,6 +69,7 @@ func TestAnnotated(t *testing.T) {
 		{name: "after a rest", did: []v1alpha1.OperationPhase{succeeded, failed}, ago: []time.Duration{-time.Minute, -3 * day}, due: 9 * time.Minute},
 		{name: "long ago", did: []v1alpha1.OperationPhase{succeeded}, ago: []time.Duration{-3 * day}, due: never},
 		{name: "somebody canceled it", did: []v1alpha1.OperationPhase{v1alpha1.OperationCanceled}, ago: []time.Duration{-time.Hour}, due: 23 * time.Hour},
+		{name: "its pods did not leave, and the pool drains in another way since", did: []v1alpha1.OperationPhase{failed, failed}, ago: []time.Duration{-time.Minute, -day}, otherwise: true, due: redrainPause - time.Minute},
 		{name: "by a clock that ran ahead", did: []v1alpha1.OperationPhase{succeeded}, ago: []time.Duration{day}, due: never},
 		{name: "paused", edit: edits{func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }}, refused: true},
 		{name: "only watched", edit: edits{condition(v1alpha1.ConditionConfigured, metav1.ConditionTrue, v1alpha1.ReasonNotManaged, 0)}, refused: true},
@@ -83,6 +86,11 @@ func TestAnnotated(t *testing.T) {
 					asks, annotations = renewal, cleared
 				}
 				i := fit("a", edit...)
+				for _, op := range i.Status.Operations() {
+					if tt.otherwise {
+						op.BootID, op.Drain = "", v1alpha1.PoolDrainOptions{TimeoutSeconds: new(int64(60))}.Recorded()
+					}
+				}
 				due, ok := asks(i, nil, annotatedNode("a", annotations), testNow)
 				if ok == tt.refused || ok && tt.due != never && !due.Equal(testNow.Add(tt.due)) || tt.due == never && due.After(testNow) {
 					t.Errorf("%t, at %s", ok, due)

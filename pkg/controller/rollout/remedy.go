@@ -47,7 +47,7 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 	}
 	due, before := c.LastTransitionTime.Time, c.LastTransitionTime.Time
 	tried := sets.New[v1alpha1.PoolRemediationAction]()
-	kept, keptAt := map[v1alpha1.PoolRemediationAction]int{}, map[v1alpha1.PoolRemediationAction]time.Time{}
+	kept, newest := map[v1alpha1.PoolRemediationAction]int{}, map[v1alpha1.PoolRemediationAction]*v1alpha1.Operation{}
 	for _, op := range i.Status.Operations() {
 		if op.Cause != v1alpha1.CauseNodeNotReady || op.FinishedAt == nil {
 			continue
@@ -61,7 +61,9 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		action := actionOf(op)
 		if keptFromHost(op) {
 			kept[action]++
-			keptAt[action] = later(keptAt[action], op.FinishedAt.Time)
+			if newest[action] == nil || op.FinishedAt.After(newest[action].FinishedAt.Time) {
+				newest[action] = op
+			}
 			continue
 		}
 		due, before = later(due, op.FinishedAt.Time), op.RequestedAt.Time
@@ -78,7 +80,11 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		}
 		due = due.Add(time.Duration(*policy.AfterSeconds) * time.Second)
 		if n := kept[action]; n > 0 {
-			due = later(due, keptAt[action].Add(backoff.After(restartBackoff, n)))
+			pause := backoff.After(restartBackoff, n)
+			if newest[action].FailedToDrainOtherwise(pool) {
+				pause = redrainPause
+			}
+			due = later(due, newest[action].FinishedAt.Add(pause))
 		}
 		return remedy{action: action, due: due, neverBegan: kept[action] > 0}
 	}

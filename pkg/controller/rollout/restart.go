@@ -21,6 +21,10 @@ const pendingPause = 24 * time.Hour
 // restartBackoff is between attempts to restart a host that fail, for example because pods do not leave.
 var restartBackoff = wait.Backoff{Duration: 10 * time.Minute, Factor: 2, Cap: 6 * time.Hour}
 
+// redrainPause is after a failure to drain a host until the next attempt, once its pool has other drain options: somebody has changed them so
+// that pods leave. Whoever decides must have seen the failure.
+const redrainPause = 10 * time.Second
+
 // restartOf says why Windows is to be restarted on the host of an instance, and from when on it may. Empty: it
 // is not.
 func restartOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (cause v1alpha1.OperationCause, due time.Time) {
@@ -76,6 +80,8 @@ func restartWith(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, up
 	switch {
 	case last == nil:
 	case cause == v1alpha1.CauseRestartRequested && last.RequestedAt.Time.Before(due): // it was for another request
+	case last.FailedToDrainOtherwise(pool):
+		due = later(due, last.FinishedAt.Add(redrainPause))
 	case last.Phase == v1alpha1.OperationFailed:
 		due = later(due, last.FinishedAt.Add(backoff.After(restartBackoff, failures)))
 	case last.Phase == v1alpha1.OperationCanceled: // somebody does not want it now

@@ -62,6 +62,16 @@ func did(kind v1alpha1.OperationType, cause v1alpha1.OperationCause, phase v1alp
 	}
 }
 
+// drainedOtherwise adds a restart that failed in its drain, when the pool gave that a minute.
+func drainedOtherwise(cause v1alpha1.OperationCause, ended time.Duration) func(*v1alpha1.WindowsInstance) {
+	return func(i *v1alpha1.WindowsInstance) {
+		did(v1alpha1.OperationReboot, cause, v1alpha1.OperationFailed, ended)(i)
+		all := i.Status.OperationList()
+		op := all[len(all)-1]
+		op.BootID, op.Drain = "", v1alpha1.PoolDrainOptions{TimeoutSeconds: new(int64(60))}.Recorded()
+	}
+}
+
 func pending(i *v1alpha1.WindowsInstance) {
 	condition(v1alpha1.ConditionRebootRequired, metav1.ConditionTrue, v1alpha1.ReasonRebootPending, -time.Hour)(i)
 }
@@ -93,6 +103,7 @@ func TestRestartOf(t *testing.T) {
 		{name: "it still waits after a restart", policy: whenPending, edit: []func(*v1alpha1.WindowsInstance){pending, did(reboot, waits, v1alpha1.OperationSucceeded, -time.Hour)}, want: waits, due: 23 * time.Hour},
 		{name: "a restart failed", policy: whenPending, edit: []func(*v1alpha1.WindowsInstance){pending, did(reboot, waits, v1alpha1.OperationFailed, -time.Minute)}, want: waits, due: 9 * time.Minute},
 		{name: "two did", policy: whenPending, edit: []func(*v1alpha1.WindowsInstance){pending, did(reboot, waits, v1alpha1.OperationFailed, -time.Minute), did(reboot, waits, v1alpha1.OperationFailed, -time.Hour)}, want: waits, due: 19 * time.Minute},
+		{name: "two did, and the pool drains in another way since", policy: whenPending, edit: []func(*v1alpha1.WindowsInstance){pending, drainedOtherwise(waits, -time.Minute), drainedOtherwise(waits, -time.Hour)}, want: waits, due: redrainPause - time.Minute},
 		{name: "somebody canceled it", policy: whenPending, edit: []func(*v1alpha1.WindowsInstance){pending, did(reboot, waits, v1alpha1.OperationCanceled, -time.Hour)}, want: waits, due: 5 * time.Hour},
 		{name: "its end is still to come, by another clock", policy: whenPending, edit: []func(*v1alpha1.WindowsInstance){pending, did(reboot, waits, v1alpha1.OperationFailed, 48*time.Hour)}, want: waits, due: never},
 
@@ -193,6 +204,7 @@ func TestRemedyOf(t *testing.T) {
 		{name: "then nothing", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -time.Minute), did(services, cause, v1alpha1.OperationFailed, -20*time.Minute)}, want: remedy{tried: true}},
 		{name: "Windows could not be restarted", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), notRestarted(-time.Minute), did(services, cause, v1alpha1.OperationFailed, -20*time.Minute)}, want: remedy{action: v1alpha1.RemediateRestart, due: testNow.Add(9 * time.Minute), neverBegan: true}},
 		{name: "twice", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), notRestarted(-time.Minute), notRestarted(-15 * time.Minute), did(services, cause, v1alpha1.OperationFailed, -30*time.Minute)}, want: remedy{action: v1alpha1.RemediateRestart, due: testNow.Add(19 * time.Minute), neverBegan: true}},
+		{name: "twice, and the pool drains in another way since", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), drainedOtherwise(cause, -time.Minute), drainedOtherwise(cause, -15*time.Minute), did(services, cause, v1alpha1.OperationFailed, -30*time.Minute)}, want: remedy{action: v1alpha1.RemediateRestart, due: testNow.Add(redrainPause - time.Minute), neverBegan: true}},
 		{name: "then it was, and did not help", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, cause, v1alpha1.OperationFailed, -time.Minute), notRestarted(-15 * time.Minute), did(services, cause, v1alpha1.OperationFailed, -30*time.Minute)}, want: remedy{tried: true}},
 		{name: "it could not be so often that the services left the history", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-50 * time.Hour), func(i *v1alpha1.WindowsInstance) {
 			for n := range v1alpha1.MaxHistory + 1 {

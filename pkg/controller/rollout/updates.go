@@ -73,6 +73,8 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 	case last == nil:
 	case last.Phase == v1alpha1.OperationCanceled: // somebody does not want it now
 		due = later(due, last.FinishedAt.Add(restartBackoff.Cap))
+	case last.FailedToDrainOtherwise(pool):
+		due = later(due, last.FinishedAt.Add(redrainPause))
 	default:
 		due = later(due, last.FinishedAt.Add(backoff.After(updatesBackoff, inRow)))
 	}

@@ -1678,7 +1678,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"drain": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What a drain, or the drain of a reboot, was asked to do.",
+							Description: "What a drain, or the drain of a reboot, was asked to do. In operations of the controller, and in each reconfigure and removal, the options of the pool that the Node was drained with last; when pods did not leave, and these are changed since, the next attempt comes soon. Empty there: it was not drained, or an earlier release recorded the operation.",
 							Ref:         ref(v1alpha1.DrainOptions{}.OpenAPIModelName()),
 						},
 					},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -427,6 +428,31 @@ func (o *Operation) MayHaveChangedHost() bool {
 	}
 	apply := o.FindStep(StepApply)
 	return apply != nil && apply.StartedAt != nil
+}
+
+// Recorded are the options as an operation records them, with the defaults.
+func (o PoolDrainOptions) Recorded() *DrainOptions {
+	SetDefaults_PoolDrainOptions(&o)
+	return &DrainOptions{
+		GracePeriodSeconds: o.GracePeriodSeconds, TimeoutSeconds: o.TimeoutSeconds, IgnoreDaemonSets: new(true),
+		DeleteEmptyDirData: *o.DeleteEmptyDirData, Force: *o.Force, SkipWaitForDeleteTimeoutSeconds: o.SkipWaitForDeleteTimeoutSeconds,
+	}
+}
+
+// FailedToDrainOtherwise says whether an operation that has the drain options of a pool failed in its drain, as far as is known, when these were others
+// than they are now. pool is that of its instance now, nil if there is none. Releases that did not record the options say nothing.
+func (o *Operation) FailedToDrainOtherwise(pool *WindowsNodePool) bool {
+	if o == nil || o.Phase != OperationFailed || o.Drain == nil || o.MayHaveChangedHost() || o.BootID != "" {
+		return false
+	}
+	if step := o.FindStep(StepDrain); step != nil && step.State != StepFailed {
+		return false
+	}
+	var now PoolDrainOptions
+	if pool != nil {
+		now = pool.Spec.UpdateStrategy.Drain
+	}
+	return !equality.Semantic.DeepEqual(o.Drain, now.Recorded())
 }
 
 // MustJoinAgain says whether the host, which has a Node, has yet to join the cluster again. Releases

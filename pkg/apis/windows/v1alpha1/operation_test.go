@@ -556,3 +556,53 @@ func TestBlockedPod(t *testing.T) {
 		})
 	}
 }
+
+// TestFailedToDrainOtherwise: only a drain that failed, and options that differ in effect, have the next attempt come soon.
+func TestFailedToDrainOtherwise(t *testing.T) {
+	t.Parallel()
+	pool := func(o PoolDrainOptions) *WindowsNodePool {
+		return &WindowsNodePool{Spec: WindowsNodePoolSpec{UpdateStrategy: PoolUpdateStrategy{Drain: o}}}
+	}
+	hour := PoolDrainOptions{TimeoutSeconds: new(int64(3600))}
+	failed := func(edit ...func(*Operation)) *Operation {
+		o := &Operation{
+			Type: OperationReconfigure, Phase: OperationFailed, Drain: PoolDrainOptions{}.Recorded(),
+			Steps: []OperationStep{{Name: StepWaitForSlot, State: StepSucceeded}, {Name: StepDrain, State: StepFailed}},
+		}
+		for _, edit := range edit {
+			edit(o)
+		}
+		return o
+	}
+	archived := func(o *Operation) *Operation {
+		a := o.archived()
+		return &a
+	}
+	for _, tt := range []struct {
+		name string
+		op   *Operation
+		pool *WindowsNodePool
+		want bool
+	}{
+		{"none", nil, pool(hour), false},
+		{"more time", failed(), pool(hour), true},
+		{"the same", failed(), pool(PoolDrainOptions{}), false},
+		{"the same, in other words", failed(), pool(PoolDrainOptions{TimeoutSeconds: new(int64(DefaultDrainTimeoutSeconds)), Force: new(true), DeleteEmptyDirData: new(true)}), false},
+		{"the same, in no pool", failed(), nil, false},
+		{"it has left its pool", failed(func(o *Operation) { o.Drain = hour.Recorded() }), nil, true},
+		{"pods without a controller may leave", failed(func(o *Operation) { o.Drain = PoolDrainOptions{Force: new(false)}.Recorded() }), pool(PoolDrainOptions{}), true},
+		{"pods with data may leave", failed(func(o *Operation) { o.Drain = PoolDrainOptions{DeleteEmptyDirData: new(false)}.Recorded() }), pool(PoolDrainOptions{}), true},
+		{"another grace period", failed(), pool(PoolDrainOptions{GracePeriodSeconds: new(int64(1))}), true},
+		{"pods of dead kubelets are waited for", failed(), pool(PoolDrainOptions{SkipWaitForDeleteTimeoutSeconds: new(int32(0))}), true},
+		{"an earlier release recorded it", failed(func(o *Operation) { o.Drain = nil }), pool(hour), false},
+		{"it was canceled", failed(func(o *Operation) { o.Phase = OperationCanceled }), pool(hour), false},
+		{"it was drained, and failed later", failed(func(o *Operation) { o.FindStep(StepDrain).State = StepSucceeded }), pool(hour), false},
+		{"in the history", archived(failed()), pool(hour), true},
+		{"in the history, of a host that was changed", archived(failed(func(o *Operation) { o.HostChanged = true })), pool(hour), false},
+		{"in the history, of a host that was restarted", archived(failed(func(o *Operation) { o.Type, o.BootID = OperationReboot, "b" })), pool(hour), false},
+	} {
+		if got := tt.op.FailedToDrainOtherwise(tt.pool); got != tt.want {
+			t.Errorf("%s: got %v", tt.name, got)
+		}
+	}
+}

@@ -169,7 +169,9 @@ type Operation struct {
 	// +k8s:listType=atomic
 	// +k8s:maxItems=16
 	BlockedBy []BlockedPod `json:"blockedBy,omitempty"`
-	// What a drain, or the drain of a reboot, was asked to do.
+	// What a drain, or the drain of a reboot, was asked to do. In operations of the controller, and in each reconfigure and removal, the options of the
+	// pool that the Node was drained with last; when pods did not leave, and these are changed since, the next attempt comes soon.
+	// Empty there: it was not drained, or an earlier release recorded the operation.
 	// +optional
 	// +k8s:optional
 	Drain *DrainOptions `json:"drain,omitempty"`

@@ -49,7 +49,9 @@ type OperationApplyConfiguration struct {
 	Steps []OperationStepApplyConfiguration `json:"steps,omitempty"`
 	// Pods whose eviction is refused at the moment, at most sixteen of them.
 	BlockedBy []BlockedPodApplyConfiguration `json:"blockedBy,omitempty"`
-	// What a drain, or the drain of a reboot, was asked to do.
+	// What a drain, or the drain of a reboot, was asked to do. In operations of the controller, and in each reconfigure and removal, the options of the
+	// pool that the Node was drained with last; when pods did not leave, and these are changed since, the next attempt comes soon.
+	// Empty there: it was not drained, or an earlier release recorded the operation.
 	Drain *DrainOptionsApplyConfiguration `json:"drain,omitempty"`
 	// What a reboot was asked to do.
 	Reboot *RebootOptionsApplyConfiguration `json:"reboot,omitempty"`
