@@ -125,7 +125,7 @@ func TestPrecedes(t *testing.T) {
 // TestDuplicateByMachine: who names the machine of another instance does not get its Node.
 func TestDuplicateByMachine(t *testing.T) {
 	first, second := newInstance("first", "10.1.42.1"), newInstance("second", "10.1.42.2")
-	first.Spec.ProviderID, second.Spec.ProviderID = "aws:///eu-1a/i-1", "aws:///eu-1a/i-1"
+	first.Spec.ProviderID, second.Spec.ProviderID = "azure:///subscriptions/1/resourceGroups/rg/x/win-1", "azure:///subscriptions/1/resourceGroups/RG/x/win-1"
 	second.CreationTimestamp = metav1.NewTime(testNow)
 	f := newFixture(t, first, second)
 	for _, test := range []struct {

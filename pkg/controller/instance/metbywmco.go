@@ -128,8 +128,8 @@ func (a *attempt) sayUncompared() {
 // mayBeIts says whether a Node that reports an address of the host may be its Node. One of another machine of the provider is not: the
 // address may have been given to this one since.
 func (a *attempt) mayBeIts(node *corev1.Node) bool {
-	system, wanted := node.Status.NodeInfo.OperatingSystem, a.instance.Spec.ProviderID
-	return (system == "" || system == string(corev1.Windows)) && (wanted == "" || node.Spec.ProviderID == "" || node.Spec.ProviderID == wanted)
+	system := node.Status.NodeInfo.OperatingSystem
+	return (system == "" || system == string(corev1.Windows)) && !v1alpha1.OtherProviderID(node.Spec.ProviderID, a.instance.Spec.ProviderID)
 }
 
 // keysMetByWMCO are the host keys in the ConfigMap of WMCO, by address. It is read at first contacts only, and by nobody else here, so

@@ -228,7 +228,7 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 // what it likes: a Node is not that of a host which does not have its name, has no kubelet, and was
 // never configured by us. It must not keep the host from being configured.
 func plausible(node *corev1.Node, instance *v1alpha1.WindowsInstance, seen *observation) bool {
-	if seen == nil || seen.report == nil || seen.report.kubelet || instance.Status.MayHaveChangedHost() || instance.Spec.ProviderID != "" && node.Spec.ProviderID == instance.Spec.ProviderID {
+	if seen == nil || seen.report == nil || seen.report.kubelet || instance.Status.MayHaveChangedHost() || v1alpha1.SameProviderID(node.Spec.ProviderID, instance.Spec.ProviderID) {
 		return true
 	}
 	changed := *instance // shares all else, which is only read

@@ -33,7 +33,8 @@ func heir(deleted *v1alpha1.WindowsInstance, instances []v1alpha1.WindowsInstanc
 	for i := range instances {
 		other := &instances[i]
 		if other.UID == deleted.UID || !other.DeletionTimestamp.IsZero() || other.Namespace != deleted.Namespace || object.PoolName(other) != object.PoolName(deleted) ||
-			other.CreationTimestamp.Before(&deleted.CreationTimestamp) || otherMachine(&deleted.Spec, &other.Spec) {
+			other.CreationTimestamp.Before(&deleted.CreationTimestamp) ||
+			v1alpha1.OtherProviderID(deleted.Spec.ProviderID, other.Spec.ProviderID) { // the second one may have got the address of the first one, which is gone
 			continue
 		}
 		switch {
@@ -46,12 +47,6 @@ func heir(deleted *v1alpha1.WindowsInstance, instances []v1alpha1.WindowsInstanc
 		}
 	}
 	return found, awaited && found == nil
-}
-
-// otherMachine says whether the provider knows two instances as different machines: the second one
-// may have got the address of the first one, which is gone.
-func otherMachine(a, b *v1alpha1.WindowsInstanceSpec) bool {
-	return a.ProviderID != "" && b.ProviderID != "" && a.ProviderID != b.ProviderID
 }
 
 // sharesEndpoint says whether two instances are contacted at the same endpoint. That both say they are

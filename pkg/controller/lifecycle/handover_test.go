@@ -77,7 +77,7 @@ func TestHeir(t *testing.T) {
 	refusedLogin := condition(v1alpha1.ConditionAuthenticated, metav1.ConditionFalse, v1alpha1.ReasonCredentialsRefused)
 	unknown := condition(v1alpha1.ConditionResolved, metav1.ConditionFalse, v1alpha1.ReasonNameNotResolved)
 	old := member("old", "10.0.0.5", deleted(0), func(i *v1alpha1.WindowsInstance) {
-		i.CreationTimestamp, i.Spec.ProviderID = *ago(time.Hour), "aws:///i-1"
+		i.CreationTimestamp, i.Spec.ProviderID = *ago(time.Hour), "azure:///i-1"
 	})
 	for _, test := range []struct {
 		name    string
@@ -86,8 +86,9 @@ func TestHeir(t *testing.T) {
 		awaited bool
 	}{
 		{"the same endpoint", member("new", "10.0.0.5", duplicate), true, false},
-		{"another machine of the provider that got its address", member("new", "10.0.0.5", duplicate, func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-2" }), false, false},
-		{"another address, and it says it is the same machine", member("new", "10.0.0.9", duplicate, func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-1" }), false, false},
+		{"another machine of the provider that got its address", member("new", "10.0.0.5", duplicate, func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "azure:///i-2" }), false, false},
+		{"the same machine in another spelling", member("new", "10.0.0.5", duplicate, func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "AZURE:///i-1" }), true, false},
+		{"another address, and it says it is the same machine", member("new", "10.0.0.9", duplicate, func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "azure:///i-1" }), false, false},
 		{"a name for the same endpoint", member("new", "host5.example.com", duplicate, resolved("10.0.0.5")), true, false},
 		{"a name that was not resolved yet", member("new", "host5.example.com", fresh), false, true},
 		{"the same host at another address", member("new", "10.0.0.9"), true, false},

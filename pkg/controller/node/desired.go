@@ -88,8 +88,8 @@ func mayBeOver(instance *v1alpha1.WindowsInstance, node *corev1.Node) bool {
 // Node has the provider's ID of the instance.
 func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node, over, taken bool) (*corev1.Node, bool) {
 	taints, note, differ := desiredTaints(template, node)
-	// Once a Node has an ID, it can never get another one.
-	named := node.Spec.ProviderID != "" || instance.Spec.ProviderID == "" || taken
+	// Once a Node has an ID, it can never get another one, so it does not get one that names no machine.
+	named := node.Spec.ProviderID != "" || v1alpha1.CanonicalProviderID(instance.Spec.ProviderID) == "" || taken
 	abandoned := drain.Abandoned(node) && !instance.Status.Operation.Active()
 	if named && !over && !abandoned && !differ {
 		return node, false

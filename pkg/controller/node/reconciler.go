@@ -146,7 +146,7 @@ func (r *Reconciler) refusal(ctx context.Context, instance *v1alpha1.WindowsInst
 // take it away again.
 func (r *Reconciler) providerIDTaken(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node) (bool, error) {
 	id := instance.Spec.ProviderID
-	if id == "" || node.Spec.ProviderID != "" {
+	if v1alpha1.CanonicalProviderID(id) == "" || node.Spec.ProviderID != "" {
 		return false, nil
 	}
 	var nodes corev1.NodeList

@@ -241,6 +241,19 @@ func TestReconcile(t *testing.T) {
 			taints:      notReady + "os=Windows:NoSchedule", providerID: "aws:///i-2",
 		},
 		{
+			name: "an ID that names no machine is not given", instance: host(func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "vsphere://" }), pool: newPool(nil),
+			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, v1alpha1.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, v1alpha1.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			taints:      notReady + "os=Windows:NoSchedule",
+		},
+		{
+			name: "an ID that another Node has in another spelling is not given", instance: host(func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "vsphere://4228E784" }), pool: newPool(nil),
+			others:      []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another", UID: "another"}, Spec: corev1.NodeSpec{ProviderID: "vsphere://4228e784"}}},
+			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, v1alpha1.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, v1alpha1.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			taints:      notReady + "os=Windows:NoSchedule",
+		},
+		{
 			name: "an ID that another Node has is not given", instance: host(func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-1" }), pool: newPool(nil),
 			others:      []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another", UID: "another"}, Spec: corev1.NodeSpec{ProviderID: "aws:///i-1"}}},
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // unfindable is the finding that the Node of a host would not be found: the kubelet of Windows reports an address of IPv4, and the host
@@ -14,7 +16,7 @@ import (
 // it. Nil: there is one, the provider says whose the Node is, the Node is known already, or no address is known.
 func unfindable(h Host) []Finding {
 	addresses := h.Instance.Status.Addresses
-	if h.Node != nil || h.Instance.Spec.ProviderID != "" || len(addresses) == 0 {
+	if h.Node != nil || v1alpha1.CanonicalProviderID(h.Instance.Spec.ProviderID) != "" || len(addresses) == 0 {
 		return nil
 	}
 	for _, text := range addresses {

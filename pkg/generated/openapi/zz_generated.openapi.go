@@ -4537,7 +4537,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					},
 					"providerID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The provider's ID of the machine behind the host, as in Node.spec.providerID. Used to find the Node of the host, which gets it if it has none. Cannot be changed to another one once the host was logged in to. Empty: the Node is found by address.",
+							Description: "The provider's ID of the machine behind the host, as in Node.spec.providerID. Used to find the Node of the host, which gets it if it has none. IDs of Azure and vSphere are compared without regard to case; one that ends with a slash names no machine, and is not used. Cannot be changed to that of another machine once the host was logged in to. Empty: the Node is found by address.",
 							MaxLength:   ptr.To[int64](512),
 							Type:        []string{"string"},
 							Format:      "",

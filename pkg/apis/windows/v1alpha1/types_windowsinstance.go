@@ -106,7 +106,8 @@ type WindowsInstanceSpec struct {
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 	// The provider's ID of the machine behind the host, as in Node.spec.providerID.
-	// Used to find the Node of the host, which gets it if it has none. Cannot be changed to another one once the host was
+	// Used to find the Node of the host, which gets it if it has none. IDs of Azure and vSphere are compared without regard to case; one that
+	// ends with a slash names no machine, and is not used. Cannot be changed to that of another machine once the host was
 	// logged in to. Empty: the Node is found by address.
 	// +optional
 	// +k8s:optional

@@ -42,7 +42,7 @@ func ValidateWindowsInstance(instance *windows.WindowsInstance) field.ErrorList 
 func ValidateWindowsInstanceUpdate(instance, old *windows.WindowsInstance) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&instance.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, validateMetadata(&instance.ObjectMeta, &old.ObjectMeta)...)
-	if was := old.Spec.ProviderID; was != "" && instance.Spec.ProviderID != "" && instance.Spec.ProviderID != was && old.Status.MachineID != "" {
+	if was := old.Spec.ProviderID; v1alpha1.OtherProviderID(was, instance.Spec.ProviderID) && old.Status.MachineID != "" {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "providerID"), fmt.Sprintf(
 			"cannot be changed from %s: it is the ID of the machine that this instance stands for, on which something of ours is; delete the instance, and create another one", was)))
 	}

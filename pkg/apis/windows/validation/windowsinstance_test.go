@@ -151,6 +151,8 @@ func TestValidateWindowsInstanceUpdateProviderID(t *testing.T) {
 		{"set", "m", "", "aws:///i-1", nil},
 		{"the same", "m", "aws:///i-1", "aws:///i-1", nil},
 		{"corrected before the host is known", "", "aws:///i-1", "aws:///i-2", nil},
+		{"the same, in the spelling of another program", "m", "azure:///subscriptions/1/resourceGroups/RG/x/win-1", "azure:///subscriptions/1/resourceGroups/rg/x/win-1", nil},
+		{"completed", "m", "vsphere://", "vsphere://4228e784", nil},
 		{"that of another machine", "m", "aws:///i-1", "aws:///i-2", []string{"Forbidden spec.providerID"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -32,7 +32,7 @@ const (
 // itself.
 func OfNode(node *corev1.Node) []string {
 	ids := []string{ofNodeUID(node.UID)}
-	if node.Spec.ProviderID != "" {
+	if v1alpha1.CanonicalProviderID(node.Spec.ProviderID) != "" {
 		ids = append(ids, OfProvider(node.Spec.ProviderID))
 	}
 	for _, address := range node.Status.Addresses {
@@ -49,7 +49,7 @@ func OfInstance(instance *v1alpha1.WindowsInstance) []string {
 	if node := instance.Status.Node; node != nil && instance.Status.MachineID != "" {
 		ids = append(ids, ofNodeUID(node.UID))
 	}
-	if id := instance.Spec.ProviderID; id != "" {
+	if id := instance.Spec.ProviderID; v1alpha1.CanonicalProviderID(id) != "" {
 		ids = append(ids, OfProvider(id))
 		if !keepsNode(instance) {
 			slices.Reverse(ids)
@@ -97,7 +97,7 @@ func FoundAtAddress(instance *v1alpha1.WindowsInstance) bool {
 // is: nobody gets at the Node of another instance by naming its machine.
 func Endpoints(instance *v1alpha1.WindowsInstance) []string {
 	out := Contacts(instance)
-	if id := instance.Spec.ProviderID; id != "" {
+	if id := instance.Spec.ProviderID; v1alpha1.CanonicalProviderID(id) != "" {
 		out = append(out, OfProvider(id))
 	}
 	slices.Sort(out)
@@ -139,8 +139,8 @@ func OfMachine(instance *v1alpha1.WindowsInstance) []string {
 	return nil
 }
 
-// OfProvider identifies a machine by its ID at its provider.
-func OfProvider(id string) string { return "provider/" + id }
+// OfProvider identifies a machine by its ID at its provider, which must name one, see [v1alpha1.CanonicalProviderID].
+func OfProvider(id string) string { return "provider/" + v1alpha1.CanonicalProviderID(id) }
 
 func addressIdentity(address string) string { return "address/" + CanonicalAddress(address) }
 

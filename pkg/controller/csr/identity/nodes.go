@@ -186,7 +186,7 @@ func chooseNode(nodes []corev1.Node, instance *v1alpha1.WindowsInstance, claims 
 		if known != nil && known.UID == node.UID && keeps {
 			return node
 		}
-		if wanted := instance.Spec.ProviderID; wanted != "" && node.Spec.ProviderID != "" && node.Spec.ProviderID != wanted {
+		if v1alpha1.OtherProviderID(node.Spec.ProviderID, instance.Spec.ProviderID) {
 			continue
 		}
 		if known != nil && known.UID == node.UID {
@@ -218,8 +218,7 @@ func onlyByProvider(node *corev1.Node, host *Host) bool {
 // the provider. And they are what who has the bastion says. So without claims the host has to be joining by that name, which it
 // was given a certificate for, or the Node is labeled as that of a host of the namespace, which no kubelet can do.
 func mayBeBehindBastion(node *corev1.Node, host *Host, claims bool) bool {
-	id := host.Object.Spec.ProviderID
-	return (host.IsNamed(node.Name) || id != "" && node.Spec.ProviderID == id) &&
+	return (host.IsNamed(node.Name) || v1alpha1.SameProviderID(node.Spec.ProviderID, host.Object.Spec.ProviderID)) &&
 		(claims || node.Name == joinsAs(host.Object) || node.Labels[v1alpha1.NamespaceLabel] == host.Object.Namespace)
 }
 

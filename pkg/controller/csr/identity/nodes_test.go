@@ -82,6 +82,13 @@ func ofMachine(i *v1alpha1.WindowsInstance) {
 func TestFindNode(t *testing.T) {
 	withProvider := func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "p://1" }
 	onProvider := func(id string) func(*corev1.Node) { return func(n *corev1.Node) { n.Spec.ProviderID = id } }
+	azure := func(group string) string {
+		return "azure:///subscriptions/1/resourceGroups/" + group + "/providers/Microsoft.Compute/virtualMachines/win-1"
+	}
+	inAzure := func(group string) instanceEdit {
+		return func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = azure(group) }
+	}
+	nameless := func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "vsphere://" }
 	at := func(address string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Status.Addresses[0].Address = address }
 	}
@@ -119,6 +126,12 @@ func TestFindNode(t *testing.T) {
 		{"the Node of a host that we configured is made again, under another name", newInstance("i", withProvider, identified, configured, withoutNode), []client.Object{newNode("a", onProvider("p://1"))}, "a"},
 		{"the Node that a host had by its address alone, and the machine is corrected", newInstance("i", withProvider, identified), []client.Object{newNode("a", onProvider("p://1"), at("10.0.0.9")), newNode("win-1", onProvider("p://2"))}, "a"},
 		{"the provider is not told yet", newInstance("i", withoutNode, withProvider), []client.Object{newNode("a")}, "a"},
+		{"by provider, in another spelling", newInstance("i", withoutNode, inAzure("RG")), []client.Object{newNode("a"), newNode("b", onProvider(azure("rg")), at("10.0.0.9"))}, "b"},
+		{"by address, and the provider spells in another way", newInstance("i", withoutNode, inAzure("RG")), []client.Object{newNode("a", onProvider(azure("rg")))}, "a"},
+		{"another machine of Azure has the address now", newInstance("i", withoutNode, inAzure("RG")), []client.Object{newNode("a", onProvider(azure("other")))}, ""},
+		{"spellings count elsewhere", newInstance("i", withoutNode, withProvider), []client.Object{newNode("a", onProvider("P://1"))}, ""},
+		{"no machine is named twice", newInstance("i", withoutNode, nameless), []client.Object{newNode("a", onProvider("vsphere://"), at("10.0.0.9"))}, ""},
+		{"the provider has named no machine", newInstance("i", withoutNode, withProvider), []client.Object{newNode("a", onProvider("vsphere://"))}, "a"},
 		{"an instance without provider", newInstance("i", withoutNode), []client.Object{newNode("a", onProvider("p://2"))}, "a"},
 		{"two, none known", newInstance("i", withoutNode), []client.Object{newNode("b"), newNode("a")}, "a"},
 		{"two, one known", newInstance("i"), []client.Object{newNode("a"), newNode("win-1")}, "win-1"},
