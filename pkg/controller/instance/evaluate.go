@@ -46,6 +46,9 @@ type snapshot struct {
 	observation *observation
 	// node is the Node of the host. Nil: there is none.
 	node *corev1.Node
+	// otherMachine is the name of a Node at an address where the host was found that is that of another machine, by its provider ID. Empty: there is
+	// none, or the host has its Node.
+	otherMachine string
 	// nodeDiffers: its labels or taints are others than those that are desired, and it may not be written.
 	nodeDiffers bool
 	// pool is that of the instance. Nil: it is in none, or that does not exist.
@@ -499,7 +502,12 @@ func (e *evaluation) nodeReady() {
 			e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "Not tried: the addresses of the host are not known.")
 			return
 		}
-		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonNoNode, "No Node has the address or the provider ID of the host: its kubelet has not registered.")
+		text := "No Node has the address or the provider ID of the host: its kubelet has not registered."
+		if e.otherMachine != "" {
+			text = fmt.Sprintf("Node %[1]s has the address of the host, and another provider ID than spec.providerID, so it is taken for another machine. Compare them: kubectl get node %[1]s -o jsonpath={.spec.providerID} "+
+				"If the Node is that of this host, correct spec.providerID. If it is left from a machine that had the address before, delete it: kubectl delete node %[1]s", e.otherMachine)
+		}
+		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonNoNode, text)
 		return
 	}
 	same := e.status.Node != nil && e.status.Node.UID == e.node.UID

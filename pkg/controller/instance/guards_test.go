@@ -281,14 +281,16 @@ func TestNodeOfAHost(t *testing.T) {
 		node     *corev1.Node
 		want     *v1alpha1.NodeReference
 		ready    string // part of the condition
+		other    string // at its address
 	}{
-		{"it is gone", with([]string{"10.1.42.1"}, ""), nil, nil, "False/NoNode: No Node has the address"},
-		{"it is gone, and was known by its provider ID", with(nil, "aws:///a/i-1"), nil, nil, "False/NoNode: No Node has the address"},
-		{"nobody knows where it is", with(nil, ""), nil, nil, "Unknown/NotTried: Not tried: the addresses"},
-		{"it says nothing", with(nil, ""), silent, &v1alpha1.NodeReference{Name: "win-1", UID: "n"}, "False/NodeNotReady: Node win-1 does not report whether it is ready."},
-		{"its cloud does not know it", with(nil, ""), waiting, &v1alpha1.NodeReference{Name: "win-1", UID: "n"}, "True/NodeReady: Node win-1 is ready. No pod is scheduled to it before the cloud controller manager"},
+		{"another machine has its address", with([]string{"10.1.42.1"}, "aws:///a/i-1"), nil, nil, "False/NoNode: Node win-0 has the address of the host, and another provider ID than spec.providerID", "win-0"},
+		{"it is gone", with([]string{"10.1.42.1"}, ""), nil, nil, "False/NoNode: No Node has the address", ""},
+		{"it is gone, and was known by its provider ID", with(nil, "aws:///a/i-1"), nil, nil, "False/NoNode: No Node has the address", ""},
+		{"nobody knows where it is", with(nil, ""), nil, nil, "Unknown/NotTried: Not tried: the addresses", ""},
+		{"it says nothing", with(nil, ""), silent, &v1alpha1.NodeReference{Name: "win-1", UID: "n"}, "False/NodeNotReady: Node win-1 does not report whether it is ready.", ""},
+		{"its cloud does not know it", with(nil, ""), waiting, &v1alpha1.NodeReference{Name: "win-1", UID: "n"}, "True/NodeReady: Node win-1 is ready. No pod is scheduled to it before the cloud controller manager", ""},
 	} {
-		got := evaluate(snapshot{instance: tt.instance, node: tt.node, revision: testRevision, now: testNow})
+		got := evaluate(snapshot{instance: tt.instance, node: tt.node, otherMachine: tt.other, revision: testRevision, now: testNow})
 		c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionNodeReady)
 		if text := string(c.Status) + "/" + c.Reason + ": " + c.Message; !strings.HasPrefix(text, tt.ready) || !cmp.Equal(got.Node, tt.want) {
 			t.Errorf("%s: got %s and %v", tt.name, text, got.Node)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -510,6 +511,65 @@ func TestPlausible(t *testing.T) {
 			}
 			if got := plausible(newNode(test.node, "10.1.42.1", corev1.ConditionTrue), instance, test.seen); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestOtherMachine: a Node at the address of a host that is not its Node because of its provider ID is named, so that somebody corrects that or deletes the Node.
+// Where the address proves nothing, and whoever has a bastion could ask for the Nodes of all addresses, none is.
+func TestOtherMachine(t *testing.T) {
+	const address = "10.1.42.1"
+	provider := func(id string) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = id }
+	}
+	onProvider := func(id string) func(*corev1.Node) { return func(n *corev1.Node) { n.Spec.ProviderID = id } }
+	for _, test := range []struct {
+		name string
+		edit func(*v1alpha1.WindowsInstance)
+		node func(*corev1.Node)
+		want string
+	}{
+		{"another machine", provider("aws:///a/i-1"), onProvider("aws:///a/i-2"), "win-0"},
+		{"no Node", provider("aws:///a/i-1"), nil, ""},
+		{"its Node", provider("aws:///a/i-1"), onProvider("aws:///a/i-1"), ""},
+		{"its Node, in another spelling", provider("vsphere://4228E784"), onProvider("vsphere://4228e784"), ""},
+		{"a Node without an ID", provider("aws:///a/i-1"), func(*corev1.Node) {}, ""},
+		{"a Node of Linux", provider("aws:///a/i-1"), func(n *corev1.Node) {
+			onProvider("aws:///a/i-2")(n)
+			n.Status.NodeInfo.OperatingSystem = "linux"
+		}, ""},
+		{"at another address", provider("aws:///a/i-1"), func(n *corev1.Node) {
+			onProvider("aws:///a/i-2")(n)
+			n.Status.Addresses[0].Address = "10.1.42.9"
+		}, ""},
+		{"at an address that only the name of the host has", func(i *v1alpha1.WindowsInstance) {
+			provider("aws:///a/i-1")(i)
+			i.Status.HostIP, i.Status.Addresses = "10.1.42.7", []string{address}
+		}, onProvider("aws:///a/i-2"), ""},
+		{"behind a bastion", func(i *v1alpha1.WindowsInstance) {
+			provider("aws:///a/i-1")(i)
+			i.Status.Bastion = "10.9.9.9:22"
+		}, onProvider("aws:///a/i-2"), ""},
+		{"not logged in to", func(i *v1alpha1.WindowsInstance) {
+			provider("aws:///a/i-1")(i)
+			i.Status = v1alpha1.WindowsInstanceStatus{Addresses: []string{address}}
+		}, onProvider("aws:///a/i-2"), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instance := newInstance("win-1", address)
+			instance.Status.MachineID, instance.Status.HostIP, instance.Status.Addresses = "firmware-1/windows-1", address, []string{address}
+			test.edit(instance)
+			objects := []client.Object{instance}
+			if test.node != nil {
+				node := newNode("win-0", address, corev1.ConditionTrue)
+				test.node(node)
+				objects = append(objects, node)
+			}
+			f := newFixture(t, objects...)
+			got, err := f.r.snapshot(t.Context(), instance, nil, remembered{})
+			if err != nil || got.otherMachine != test.want {
+				t.Errorf("got %q, %v, want %q", got.otherMachine, err, test.want)
 			}
 		})
 	}

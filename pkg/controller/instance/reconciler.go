@@ -204,6 +204,9 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 		if owner == nil {
 			switch {
 			case node == nil:
+				if s.otherMachine, err = r.findOtherMachine(ctx, foundAt(at, known.last)); err != nil {
+					return snapshot{}, err
+				}
 			case r.Desired != nil && !plausible(node, instance, s.observation):
 			case !configuredElsewhere(node, instance):
 				s.node = node
@@ -222,6 +225,27 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 		return snapshot{}, err
 	}
 	return s, nil
+}
+
+// findOtherMachine names a Node, if there is one, that reports an address at which the host of an instance was found by a connection of our own, and is taken
+// for that of another machine because of its provider ID. Behind a bastion nobody is told which Nodes there are: who has it decides where an address leads.
+func (r *Reconciler) findOtherMachine(ctx context.Context, instance *v1alpha1.WindowsInstance) (name string, err error) {
+	if v1alpha1.CanonicalProviderID(instance.Spec.ProviderID) == "" || instance.Status.HostIP == "" {
+		return "", nil
+	}
+	for _, address := range instance.Status.ProvenAt() {
+		nodes, err := identity.Nodes{Reader: r.client, Namespace: r.Namespace}.At(ctx, instance, address)
+		if err != nil {
+			return "", err
+		}
+		for i := range nodes {
+			system := nodes[i].Status.NodeInfo.OperatingSystem
+			if (system == "" || system == string(corev1.Windows)) && v1alpha1.OtherProviderID(nodes[i].Spec.ProviderID, instance.Spec.ProviderID) && (name == "" || nodes[i].Name < name) {
+				name = nodes[i].Name
+			}
+		}
+	}
+	return name, nil
 }
 
 // plausible says whether a Node that has an address of the host may be its Node. A kubelet reports
