@@ -66,6 +66,9 @@ const (
 	UserDataSecret = "windows-user-data"
 	// UserDataKey is where it is in the Secret.
 	UserDataKey = "userData"
+	// BootstrapDataKey is where it is in the copy for Cluster API, too: its providers read no other key of the Secret that a Machine
+	// names (spec.bootstrap.dataSecretName).
+	BootstrapDataKey = "value"
 	// MachineAPINamespace is where Machines, and the Secrets that they name, are.
 	MachineAPINamespace = "openshift-machine-api"
 	// ClusterAPINamespace is the same for Cluster API. Not every cluster has it.

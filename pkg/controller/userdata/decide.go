@@ -64,8 +64,12 @@ func decide(current *corev1.Secret, want content, mayReturn bool) action {
 	}
 	have := current.Data[wmco.UserDataKey]
 	ours, same := current.Labels[managedByLabel] == managedBy, bytes.Equal(have, want.script)
+	complete := true
+	for _, key := range keysIn(current.Namespace) {
+		complete = complete && bytes.Equal(current.Data[key], want.script)
+	}
 	switch {
-	case ours && same:
+	case ours && complete:
 		return keep
 	case ours || same: // with what we want, it is ours once it has the label
 		return repair
@@ -77,6 +81,14 @@ func decide(current *corev1.Secret, want content, mayReturn bool) action {
 		return takeOver
 	}
 	return leave
+}
+
+// keysIn are the keys of the Secret in a namespace that have the user data.
+func keysIn(namespace string) []string {
+	if namespace == wmco.ClusterAPINamespace {
+		return []string{wmco.UserDataKey, wmco.BootstrapDataKey}
+	}
+	return []string{wmco.UserDataKey}
 }
 
 // authorizes says whether user data of WMCO authorizes a key.

@@ -292,9 +292,13 @@ func (r *Reconciler) keepIn(ctx context.Context, namespace string, want content,
 	case leave:
 		return theirs(key), nil
 	}
+	data := map[string][]byte{}
+	for _, key := range keysIn(namespace) {
+		data[key] = want.script
+	}
 	apply := accorev1.Secret(key.Name, key.Namespace).
 		WithLabels(map[string]string{managedByLabel: managedBy}).
-		WithData(map[string][]byte{wmco.UserDataKey: want.script})
+		WithData(data)
 	options := []client.ApplyOption{client.FieldOwner(fieldManager)}
 	if current != nil {
 		// Nothing that somebody has written since is overwritten unseen. To create it nobody needs to be overruled.

@@ -409,6 +409,30 @@ func TestClusterAPI(t *testing.T) {
 			t.Errorf("in %s it is ours: %t, and is\n%s", in, ours, got)
 		}
 	}
+	// Providers of Cluster API read another key of it.
+	bootstrap := func(in string) string {
+		t.Helper()
+		var secret corev1.Secret
+		if err := s.cluster.Get(t.Context(), client.ObjectKey{Namespace: in, Name: wmco.UserDataSecret}, &secret); err != nil {
+			t.Fatal(err)
+		}
+		return string(secret.Data["value"])
+	}
+	if got := bootstrap(wmco.ClusterAPINamespace); got != scriptFor(t, configv1.GCPPlatformType, key) || bootstrap(wmco.MachineAPINamespace) != "" {
+		t.Errorf("what providers read is\n%s", got)
+	}
+	var copied corev1.Secret
+	if err := s.cluster.Get(t.Context(), client.ObjectKey{Namespace: wmco.ClusterAPINamespace, Name: wmco.UserDataSecret}, &copied); err != nil {
+		t.Fatal(err)
+	}
+	delete(copied.Data, "value") // as of an earlier release
+	if err := s.cluster.Update(t.Context(), &copied); err != nil {
+		t.Fatal(err)
+	}
+	if s.pass(t); bootstrap(wmco.ClusterAPINamespace) == "" {
+		t.Error("it is not there again")
+	}
+	s.writes = nil
 	// Another key.
 	next := newKey(t)
 	var current corev1.Secret
