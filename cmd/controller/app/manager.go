@@ -31,6 +31,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	"github.com/openshift/windows-instance-api/pkg/controller/keys"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
+	"github.com/openshift/windows-instance-api/pkg/controller/source/clusterapi"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/host"
@@ -118,7 +119,8 @@ func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interf
 	defer closeRecorder()
 	c := controllers{
 		Manager: mgr, hosts: hosts{connector, client}, kube: kube, recorder: recorder, ready: known.Wait, leads: leads(lease, cluster, o.Hosts.Namespace), options: o,
-		keys: keys.NewCurrent(o.Hosts.ClusterCredentials()),
+		clusterAPI: &clusterapi.Machines{},
+		keys:       keys.NewCurrent(o.Hosts.ClusterCredentials()),
 	}
 	if err := c.configure(shipped.payload); err != nil {
 		return err

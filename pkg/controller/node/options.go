@@ -7,6 +7,8 @@ import (
 	"context"
 
 	"k8s.io/client-go/tools/record"
+
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/capi"
 )
 
 // Options configure the controller.
@@ -17,6 +19,8 @@ type Options struct {
 	// Namespace is that of the operator. What instances of other namespaces claim of their hosts does not make a Node theirs, as with
 	// certificates. Required.
 	Namespace string
+	// ClusterAPI has the Machines of Cluster API. Nil: there are none.
+	ClusterAPI *capi.Machines
 	// WMCOEnded says whether it is known that WMCO, which labels the Node that it upgrades, does not run. It is asked about Nodes
 	// that have the label. Required.
 	WMCOEnded func(ctx context.Context) (bool, error)
