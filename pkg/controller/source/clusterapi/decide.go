@@ -78,8 +78,8 @@ func (s snapshot) ofAnother() bool {
 	if uid == "" || uid == string(s.machine.UID) {
 		return false
 	}
-	before, now := s.instance.Spec.ProviderID, s.machine.Spec.ProviderID
-	return before == "" || now != "" && before != now
+	before := s.instance.Spec.ProviderID
+	return before == "" || before != s.machine.Spec.ProviderID
 }
 
 // awaitsDrain says whether somebody has a hook on a Machine that keeps Cluster API from draining its Node, which then must not be drained by the

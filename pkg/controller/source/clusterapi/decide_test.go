@@ -110,7 +110,9 @@ func TestDecide(t *testing.T) {
 		{"another host of the same name", snapshot{machine: newMachine("m"), instance: instance("former", "p://former")}, machine.Remove, ""},
 		{"another Machine of the same host: it was moved here", snapshot{machine: newMachine("m"), instance: instance("former", "p://m")}, machine.Apply, ""},
 		{"another Machine, and nobody knows of which host", snapshot{machine: newMachine("m"), instance: instance("former", "")}, machine.Remove, ""},
-		{"another Machine, whose host has no name yet", snapshot{machine: newMachine("m", func(m *capi.Machine) { m.Spec.ProviderID = "" }), instance: instance("former", "p://former")}, machine.Apply, ""},
+		{"another Machine, whose host has no name yet", snapshot{machine: newMachine("m", func(m *capi.Machine) { m.Spec.ProviderID = "" }), instance: instance("former", "p://former")}, machine.Remove, ""},
+		{"another Machine, and both hosts have no name yet", snapshot{machine: newMachine("m", func(m *capi.Machine) { m.Spec.ProviderID = "" }), instance: instance("former", "")}, machine.Remove, ""},
+		{"the same Machine, whose provider calls it otherwise", snapshot{machine: newMachine("m"), instance: instance("uid-of-m", "p://former")}, machine.Apply, ""},
 		{"somebody has taken the UID away", snapshot{machine: newMachine("m"), instance: instance("", "p://former")}, machine.Apply, ""},
 
 		{"the Machine is paused", snapshot{machine: newMachine("m", annotatedPaused), instance: its}, machine.Pause, "the Machine has the annotation"},

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -200,6 +201,11 @@ func newDeployment(name string, replicas int32) *capi.MachineDeployment {
 	return &capi.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name)}, Spec: windowsSpec(replicas)}
 }
 
+func inNamespace(d *capi.MachineDeployment, namespace string) *capi.MachineDeployment {
+	d.Namespace = namespace
+	return d
+}
+
 func newSet(name string, owners []metav1.OwnerReference) *capi.MachineSet {
 	return &capi.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name), OwnerReferences: owners}, Spec: windowsSpec(1)}
 }
@@ -240,7 +246,16 @@ func TestMachineBecomesInstance(t *testing.T) {
 		t.Errorf("events %s", said)
 	}
 
+	// It keeps the address that it has, as long as the Machine has it.
+	change(f, "m", &capi.Machine{}, func(m *capi.Machine) {
+		m.Status.Addresses = append([]corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.132.0.2"}}, m.Status.Addresses...)
+	})
+	f.settle("m")
+	if got := f.instance("m").Spec.Address; got != "10.0.0.5" {
+		t.Errorf("its address is %s", got)
+	}
 	// It follows its Machine.
+	change(f, "m", &capi.Machine{}, func(m *capi.Machine) { m.Status.Addresses = m.Status.Addresses[1:] })
 	change(f, "m", &capi.Machine{}, func(m *capi.Machine) { m.Status.Addresses[0].Address = "10.0.0.6" })
 	f.settle("m")
 	if got := f.instance("m").Spec.Address; got != "10.0.0.6" {
@@ -290,6 +305,9 @@ func TestOthersAreLeft(t *testing.T) {
 		"without its Cluster":            {newMachine("m")},
 		"of the Machine API by name":     {newCluster(), newMachine("m"), ofMachineAPI("m", "")},
 		"of the Machine API by provider": {newCluster(), newMachine("m"), ofMachineAPI("another", "p://m")},
+		"a source of a paused Cluster":   {newCluster(pausedCluster), newDeployment("m", 1)},
+		"a source without its Cluster":   {newDeployment("m", 1)},
+		"a source in another namespace":  {newCluster(), inNamespace(newDeployment("m", 1), "elsewhere")},
 		"of a paused Cluster":            {newCluster(pausedCluster), newMachine("m")},
 		"ignored":                        {newCluster(), newMachine("m", ignored)},
 	} {
@@ -512,6 +530,37 @@ func TestPools(t *testing.T) {
 		f.settle("m")
 		if f.settle("win"); f.pool("win") != nil {
 			t.Error("it is still there")
+		}
+	})
+}
+
+// TestConflicts: what somebody else has made stays, and is told of.
+func TestConflicts(t *testing.T) {
+	t.Run("an instance of that name", func(t *testing.T) {
+		taken := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"}, Spec: v1alpha1.WindowsInstanceSpec{Address: "10.0.0.9"}}
+		f := newFixture(t, newCluster(), newMachine("m"), taken)
+		if writes := f.settle("m"); len(writes) > 0 || !strings.Contains(f.said(), "Warning "+reasonInstanceConflict) {
+			t.Errorf("it has written %v", writes)
+		}
+		change(f, "m", &capi.Machine{}, unlabeled)
+		f.drop(newMachine("m"))
+		if writes := f.settle("m"); len(writes) > 0 || f.instance("m") == nil {
+			t.Errorf("it has written %v", writes)
+		}
+	})
+	t.Run("a name that Windows cannot have", func(t *testing.T) {
+		f := newFixture(t, newCluster(), newMachine("a-name-that-is-too-long"))
+		f.platform = configv1.NutanixPlatformType
+		if f.settle("a-name-that-is-too-long"); f.instance("a-name-that-is-too-long").Spec.NodeName != "" || !strings.Contains(f.said(), "Warning "+reasonNameRefused) {
+			t.Errorf("it is %+v", f.instance("a-name-that-is-too-long").Spec)
+		}
+	})
+	t.Run("somebody wants it to be cleaned for longer", func(t *testing.T) {
+		f := newFixture(t, newCluster(), newMachine("m"))
+		f.settle("m")
+		change(f, "m", &v1alpha1.WindowsInstance{}, func(i *v1alpha1.WindowsInstance) { i.Spec.Removal.AfterSeconds = new(int64(900)) })
+		if f.settle("m"); *f.instance("m").Spec.Removal.AfterSeconds != 900 {
+			t.Error("it is the default again")
 		}
 	})
 }
