@@ -166,7 +166,10 @@ func (c *controllers) addConfiguration(ctx context.Context) error {
 		MaxRemovals: most, RemovalWindow: c.options.RemovalWindow, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation, Wanted: c.wanted,
 		MissingNamespaceTimeout: c.options.MissingNamespaceTimeout, Leads: c.leads,
 		MachineLeaving: func(ctx context.Context, instance *v1alpha1.WindowsInstance) (bool, error) {
-			return machine.Leaving(ctx, c.GetClient(), instance)
+			if leaving, err := machine.Leaving(ctx, c.GetClient(), instance); leaving || err != nil {
+				return leaving, err
+			}
+			return clusterapi.Leaving(ctx, c.clusterAPI, instance)
 		},
 	}); err != nil || c.desired == nil {
 		return err

@@ -197,3 +197,31 @@ func TestConcerned(t *testing.T) {
 		t.Errorf("pools (-want +got):\n%s", diff)
 	}
 }
+
+func TestLeaving(t *testing.T) {
+	f := newFixture(t, newCluster(), newMachine("m"), newMachine("going", deleting))
+	machines := &Machines{}
+	instance := func(name, uid string) *v1alpha1.WindowsInstance {
+		return &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{
+			v1alpha1.SourceAnnotation: "Machine.cluster.x-k8s.io clusters/" + name, v1alpha1.MachineUIDAnnotation: uid,
+		}}}
+	}
+	if _, err := Leaving(t.Context(), machines, instance("going", "uid-of-going")); !errors.Is(err, capi.ErrNotKnown) {
+		t.Errorf("before anybody knows: %v", err)
+	}
+	machines.Read(f, theCluster)
+	for name, tt := range map[string]struct {
+		instance *v1alpha1.WindowsInstance
+		want     bool
+	}{
+		"going":         {instance("going", "uid-of-going"), true},
+		"staying":       {instance("m", "uid-of-m"), false},
+		"gone":          {instance("gone", "uid-of-gone"), false},
+		"another one":   {instance("going", "former"), false},
+		"of no Machine": {&v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "going"}}, false},
+	} {
+		if got, err := Leaving(t.Context(), machines, tt.instance); got != tt.want || err != nil {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
+}
