@@ -26,13 +26,11 @@ func TestMachineOutlivesItsHost(t *testing.T) {
 	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20})
 	ns := s.namespace(t, "machines")
 	h := s.newHost(t, ns, "outlived", winhost.Options{Address: s.HostIP().Next().String(), Port: 22})
-	kubectl := func(args ...string) string {
+	kubectl := func(args ...string) {
 		t.Helper()
-		out, err := s.Kubectl(t.Context(), append(args, "-n", ns)...)
-		if err != nil {
+		if _, err := s.Kubectl(t.Context(), append(args, "-n", ns)...); err != nil {
 			t.Fatal(err)
 		}
-		return string(out)
 	}
 	manifest := filepath.Join(t.TempDir(), "machine.yaml")
 	writeFile(t, manifest, machineYAML(h.name, windowsLabel, `, finalizers: ["e2e.example.com/drains"]`))
@@ -60,7 +58,7 @@ func TestMachineOutlivesItsHost(t *testing.T) {
 	kubectl("patch", "machine", h.name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	h.waitGone(t)
 	eventually(t, "its Node goes", func() error {
-		if out, err := s.Kubectl(t.Context(), "get", "node", h.name, "--ignore-not-found", "-o", "name"); err != nil || len(out) > 0 {
+		if out, err := s.Kubectl(t.Context(), "get", "node", h.name, "--ignore-not-found", "-o", "name"); err != nil || out != "" {
 			return errors.Join(err, fmt.Errorf("there is %q", out))
 		}
 		return nil

@@ -504,8 +504,8 @@ func (e *evaluation) nodeReady() {
 		}
 		text := "No Node has the address or the provider ID of the host: its kubelet has not registered."
 		if e.otherMachine != "" {
-			text = fmt.Sprintf("Node %[1]s has the address of the host, and another provider ID than spec.providerID, so it is taken for another machine. Compare them: kubectl get node %[1]s -o jsonpath={.spec.providerID} "+
-				"If the Node is that of this host, correct spec.providerID. If it is left from a machine that had the address before, delete it: kubectl delete node %[1]s", e.otherMachine)
+			text = fmt.Sprintf("Node %[1]s has the address of the host, and another provider ID than spec.providerID, so it is taken for another machine. To compare them: kubectl get node %[1]s -o jsonpath={.spec.providerID}\n"+
+				"If the Node is that of this host, spec.providerID is wrong: take it off, and then set it again. If it is left from a machine that had the address before, delete it: kubectl delete node %[1]s", e.otherMachine)
 		}
 		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonNoNode, text)
 		return

@@ -175,9 +175,9 @@ func (s snapshot) hold(reason, message string, again time.Time) action {
 	if deadline := s.instance.GivenUpAt(); !deadline.IsZero() && deadline.After(s.now) {
 		gone := ""
 		if origin.Machine(s.instance) != nil {
-			gone = " and its Machine is gone"
+			gone = ", unless its Machine is being deleted then, and still there"
 		}
-		parts = append(parts, fmt.Sprintf("If the host has not been reached by %s%s, it is given up.", timestamp(deadline), gone))
+		parts = append(parts, fmt.Sprintf("If the host has not been reached by %s, it is given up%s.", timestamp(deadline), gone))
 		if again.IsZero() || deadline.Before(again) {
 			again = deadline
 		}

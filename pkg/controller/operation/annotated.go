@@ -44,14 +44,18 @@ func (e *execution) fulfilledLate(ctx context.Context) (string, error) {
 }
 
 // madeLate returns the last of some operations that asked the host for a restart, if that failed because it took too long, and the host has made it
-// since. Nil: there is none, or a restart was seen by then, which has fulfilled what annotations asked for.
+// since. Nil: there is none, or what annotations asked for was fulfilled since, by a restart that was seen or because this one was found: whoever asks
+// now asks for another one.
 func (e *execution) madeLate(counts func(*v1alpha1.Operation) bool) *v1alpha1.Operation {
 	status := &e.instance.Status
 	for _, op := range status.Operations() {
+		if op.Phase == v1alpha1.OperationSucceeded && (op.Cause == v1alpha1.CauseRestartAnnotated || op.Cause == v1alpha1.CauseCameBack) {
+			return nil
+		}
 		if op.Active() || op.BootID == "" || op.StartedAt == nil {
 			continue
 		}
-		if seen := status.RestartedAt; op.Phase == v1alpha1.OperationSucceeded || seen != nil && !seen.Before(op.StartedAt) && !op.FinishedAt.Before(seen) {
+		if seen := status.RestartedAt; op.Phase == v1alpha1.OperationSucceeded || seen != nil && !seen.Before(op.StartedAt) {
 			return nil
 		}
 		if counts(op) {

@@ -212,6 +212,18 @@ func TestRestartedLate(t *testing.T) {
 		"it was back in time, and asks once more": {cause: v1alpha1.CauseRestartAnnotated, edit: func(i *v1alpha1.WindowsInstance) {
 			i.Status.RestartedAt = new(metav1.NewTime(time.Now().Add(-30 * time.Minute)))
 		}, restarts: 1},
+		"it was found late, and asks once more": {cause: v1alpha1.CauseRestartAnnotated, restarts: 1, edit: func(i *v1alpha1.WindowsInstance) {
+			restartedNow(i)
+			i.Status.History = append([]v1alpha1.Operation{{ID: "op-1", Type: v1alpha1.OperationReboot, Cause: v1alpha1.CauseRestartAnnotated, Phase: v1alpha1.OperationSucceeded, StartedAt: new(metav1.Now()), FinishedAt: new(metav1.Now())}}, i.Status.History...)
+		}},
+		"its cordon was lifted, and it asks once more": {cause: v1alpha1.CauseRestartAnnotated, restarts: 1, edit: func(i *v1alpha1.WindowsInstance) {
+			restartedNow(i)
+			i.Status.History = append([]v1alpha1.Operation{{ID: "op-1", Type: v1alpha1.OperationUncordon, Cause: v1alpha1.CauseCameBack, Phase: v1alpha1.OperationSucceeded, StartedAt: new(metav1.Now()), FinishedAt: new(metav1.Now())}}, i.Status.History...)
+		}},
+		"one that left the history was seen since": {cause: v1alpha1.CauseRestartAnnotated, restarts: 1, edit: func(i *v1alpha1.WindowsInstance) {
+			restartedNow(i)
+			i.Status.RestartedAt = new(metav1.NewTime(time.Now().Add(time.Minute)))
+		}},
 		"another one was seen since": {cause: v1alpha1.CauseRestartAnnotated, restarts: 1, edit: func(i *v1alpha1.WindowsInstance) {
 			restartedNow(i)
 			i.Status.History = append([]v1alpha1.Operation{{ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, BootID: "c", StartedAt: new(metav1.Now()), FinishedAt: new(metav1.Now())}}, i.Status.History...)
