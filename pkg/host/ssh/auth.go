@@ -20,6 +20,13 @@ const (
 	methodKeyboardInteractive = "keyboard-interactive"
 )
 
+// What a server says that it takes is as long as it likes: an empty name is one byte of a packet, and sixteen of our memory. There are a few
+// methods with short names.
+const (
+	maxMethods    = 8
+	maxMethodName = 64
+)
+
 // authenticator picks what to try next, so that the end of authentication is an error of
 // ours with a type, and a connection that broke meanwhile is not taken for a refusal.
 type authenticator struct {
@@ -38,7 +45,7 @@ type authenticator struct {
 type credentialsRefusedError struct {
 	user      string
 	attempted []string // what was tried, keys with their fingerprints
-	accepted  []string // methods that the server takes
+	accepted  []string // some of the methods that the server takes, see someMethods
 }
 
 func (e *credentialsRefusedError) Error() string {
@@ -71,8 +78,29 @@ func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 		a.attempted = append(a.attempted, methodKeyboardInteractive)
 		return ssh.KeyboardInteractive(a.answerOnce()), nil
 	default:
-		return nil, &credentialsRefusedError{user: a.user, attempted: a.attempted, accepted: c.AllowedMethods}
+		return nil, &credentialsRefusedError{user: a.user, attempted: a.attempted, accepted: someMethods(c.AllowedMethods)}
 	}
+}
+
+// someMethods are the first of the methods that a server takes, in memory of their own.
+func someMethods(methods []string) []string {
+	some := make([]string, 0, maxMethods+1)
+	for i, method := range methods {
+		if i == maxMethods {
+			return append(some, "…")
+		}
+		some = append(some, shortened(method, maxMethodName))
+	}
+	return some
+}
+
+// shortened is the beginning of a text of somebody else, in memory of its own: a part would keep all of it.
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return strings.Clone(text)
+	}
+	const more = "…"
+	return strings.ToValidUTF8(text[:most-len(more)], "") + more
 }
 
 func (a *authenticator) signers() []ssh.Signer {

@@ -6,13 +6,17 @@ package ssh
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"sync"
 	"time"
 )
 
 const (
-	// maxLogins bounds what is remembered, each of a few hundred bytes. There are as many as there are Secrets for bastions.
+	// maxLogins bounds what is remembered, each of a few hundred bytes, and of two kilobytes at the most. There are as many as there are Secrets for
+	// bastions.
 	maxLogins = 1024
+	// maxCause bounds what is remembered of why a login was refused. The bastion says that, and may be anybody's.
+	maxCause = 1024
 	// insistPause is how old a refusal has to be before somebody who insists tries again: who does so for each of many hosts tries once.
 	insistPause = 10 * time.Second
 )
@@ -133,11 +137,14 @@ func (r *Refusals) stands(a *attempt) bool {
 
 // end ends an attempt with its error, and returns that, with the time of the next attempt if the login was refused.
 func (r *Refusals) end(ctx context.Context, a *attempt, err error) error {
+	failure, failed := AsError(err)
+	if failed && failure.Reason == ReasonCredentialsRefused {
+		failure = failure.short() // for who tried as well: conditions say the same of all hosts, whoever tried
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l, now := a.of, r.now()
 	latest := l.refusals == a.refusals // of several that began at the same time the first refusal counts
-	failure, failed := AsError(err)
 	switch {
 	case !failed:
 		if latest {
@@ -148,6 +155,7 @@ func (r *Refusals) end(ctx context.Context, a *attempt, err error) error {
 			l.refusals++
 			l.refusedAt, l.open = now, false
 			l.refused = failure.until(now.Add(r.pause(l.refusals)))
+			l.refused.Remark = "" // who is told has one of its own, and this one is as long as the Secret has it
 		}
 		if l.refused != nil {
 			failure = failure.until(l.refused.RetryAt)
@@ -211,6 +219,19 @@ func (e *Error) behind(t Target) *Error {
 	own.Address = t.Bastion.Endpoint()
 	if own.Reason == ReasonCredentialsRefused {
 		own.Remark = t.Bastion.Credential.remarkIfRefused()
+	}
+	return &own
+}
+
+// short is a refusal of which only a bounded text is left, besides what this package says of it.
+func (e *Error) short() *Error {
+	own := *e
+	if inner := e.OnBastion(); inner != nil {
+		there := inner.short()
+		there.Remark = "" // the outer one has it
+		own.Err = there
+	} else if e.Err != nil {
+		own.Err = errors.New(shortened(e.Err.Error(), maxCause))
 	}
 	return &own
 }

@@ -7,9 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // newRefusals has each refusal in a row remembered for one minute more. The clock is that of the bubble.
@@ -164,4 +168,53 @@ func TestRefusalsAreBounded(t *testing.T) {
 			t.Errorf("%d are remembered", n)
 		}
 	})
+}
+
+// TestRefusalsAreSmall: how much a bastion says when it refuses a login is up to who runs it, and as many are remembered as there are Secrets.
+func TestRefusalsAreSmall(t *testing.T) {
+	const most = 4 << 10
+	methods := make([]string, 200_000)
+	for i := range methods {
+		methods[i] = strings.Repeat("x", 200)
+	}
+	offering := &authenticator{user: "jump", wire: &wire{}}
+	_, refusal := offering.next(&ssh.ClientAuthContext{AllowedMethods: methods})
+	if n := len(refusal.Error()); n > most {
+		t.Errorf("a long list of methods is an error of %d bytes", n)
+	}
+	if kept := refusal.(*credentialsRefusedError).accepted; len(kept) > maxMethods+1 { //nolint:errorlint // it is what next returns
+		t.Errorf("%d methods are kept", len(kept))
+	}
+	for name, cause := range map[string]error{
+		"methods": &credentialsRefusedError{user: "jump", accepted: methods},
+		"text":    errors.New(strings.Repeat("ü", 128<<10)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRefusals()
+				met := onBastion(&Error{Layer: LayerAuth, Reason: ReasonCredentialsRefused, Err: cause, Remark: strings.Repeat("x", 1<<16)}, "192.0.2.10:22")
+				first := r.end(t.Context(), mustBegin(t, r, behindBastion("win-1", "1")), met)
+				_, next := r.begin(t.Context(), behindBastion("win-2", "1"), false)
+				failed, ok := AsError(next)
+				if !ok || failed.Reason != ReasonCredentialsRefused || failed.OnBastion() == nil || failed.OnBastion().Layer != LayerAuth || failed.Error() == "" {
+					t.Fatalf("got %v", next)
+				}
+				if n := len(next.Error()); n > most || !utf8.ValidString(next.Error()) {
+					t.Errorf("%d bytes are remembered", n)
+				}
+				if errors.Is(next, cause) {
+					t.Error("what the bastion said is remembered as a whole")
+				}
+				for _, l := range r.logins {
+					if l.refused.Remark != "" || l.refused.OnBastion().Remark != "" {
+						t.Error("a remark is remembered, which is that of the next one's credential")
+					}
+				}
+				// Conditions have the message: the same cause is to be the same text for all.
+				if first, _ := AsError(first); first.OnBastion().Err.Error() != failed.OnBastion().Err.Error() {
+					t.Error("the first one is told something else than the others")
+				}
+			})
+		})
+	}
 }
