@@ -25,6 +25,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // configuredBefore is a host that an operation of ours has configured.
@@ -638,6 +639,9 @@ func TestRemovalOfAHostThatIsDestroyed(t *testing.T) {
 		want   string
 	}{
 		{"before it begins", "Login", new(int64(300)), v1alpha1.StepConnect, patience, "cannot be logged in to"},
+		{"before it begins, behind a bastion that refuses", "Login", new(int64(300)), v1alpha1.StepConnect, patience, "cannot be logged in to"},
+		{"while it is cleaned, behind a bastion that refuses", "Cleanup", nil, v1alpha1.StepCleanup, silence + pollInterval, "did not answer any more for 10m"},
+		{"while it restarts, behind a bastion that refuses", "BootID", nil, v1alpha1.StepBoot, updateTimeout + time.Minute, "did not come back within 1h0m0s"},
 		{"while it is cleaned", "Cleanup", new(int64(300)), v1alpha1.StepCleanup, 5*time.Minute + pollInterval, "did not answer any more for 5m"},
 		{"while it is cleaned, late", "Cleanup", new(int64(0)), v1alpha1.StepCleanup, patience + pollInterval, "did not answer any more for 1m"},
 		{"while it is cleaned, without an end", "Cleanup", nil, v1alpha1.StepCleanup, silence + pollInterval, "did not answer any more for 10m"},
@@ -659,6 +663,9 @@ func TestRemovalOfAHostThatIsDestroyed(t *testing.T) {
 			f.host.fail[tt.during] = func() error {
 				if tt.during == "BootID" && f.host.boots == 1 { // it is asked for its boot before the restart
 					return nil
+				}
+				if strings.Contains(tt.name, "a bastion that refuses") {
+					return &ssh.Error{Layer: ssh.LayerBastion, Reason: ssh.ReasonCredentialsRefused, RetryAt: time.Now().Add(time.Minute)}
 				}
 				return errRefusedPort
 			}

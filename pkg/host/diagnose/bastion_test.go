@@ -85,7 +85,7 @@ func TestDiagnoseBastion(t *testing.T) {
 		}, false},
 		{"a key of no type", onBastion(ssh.LayerHostKey, ssh.ReasonHostKeyChanged, &ssh.HostKeyError{Pinned: changed.Pinned}), own, "Reachable/BastionHostKeyChanged", []string{"no host key of a pinned type", "correct hostKeys in spec.bastion"}, false},
 		{"credentials", onBastion(ssh.LayerAuth, ssh.ReasonCredentialsRefused, boom), own, "Reachable/BastionRefused", []string{"does not accept the credentials", "credentialsSecretRef in spec.bastion", "after at most 5 minutes, and at once when the Secret or spec.bastion changes", "kubectl windows check win-1 -n team"}, false},
-		{"credentials, remembered", refusedUntil(time.Unix(1000, 0)), own, "Reachable/BastionRefused", []string{"does not accept the credentials", "after at most 5 minutes"}, false},
+		{"credentials, remembered", refusedUntil(time.Unix(1000, 0)), own, "Reachable/BastionRefused", []string{"does not accept the credentials", "after at most 5 minutes"}, true},
 		{"an expired certificate", &ssh.Error{Layer: ssh.LayerBastion, Reason: ssh.ReasonCredentialsRefused, Address: atBastion, Err: boom, Remark: "The certificate has expired."}, own, "Reachable/BastionRefused", []string{"in spec.bastion. The certificate has expired."}, false},
 		{"prohibited", atItself(ssh.ReasonForwardRefused, boom), own, "Reachable/BastionRefused", []string{"does not connect to 10.1.42.1:22: boom", "AllowTcpForwarding", "PermitOpen"}, false},
 		{"no room", atItself(ssh.ReasonSessionRefused, boom), own, "Reachable/BastionRefused", []string{"no room for another connection"}, true},

@@ -24,6 +24,9 @@ func IsTransient(err error) bool {
 	}
 	switch e.Layer {
 	case ssh.LayerBastion:
+		if !e.RetryAt.IsZero() {
+			return true // the refusal may be long over: all get it from memory until the bastion is tried again
+		}
 		switch e.Reason {
 		case ssh.ReasonAddressRefused, ssh.ReasonHostKeyUnknown, ssh.ReasonHostKeyChanged, ssh.ReasonCredentialsRefused, ssh.ReasonForwardRefused:
 			return false

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
@@ -31,6 +32,8 @@ func TestErrorsOfHosts(t *testing.T) {
 		{"starting", failed(ssh.LayerHandshake, ssh.ReasonConnectionReset), true, true},
 		{"another host key", failed(ssh.LayerHostKey, ssh.ReasonHostKeyChanged), false, true},
 		{"credentials", failed(ssh.LayerAuth, ssh.ReasonCredentialsRefused), false, true},
+		{"credentials for the bastion", failed(ssh.LayerBastion, ssh.ReasonCredentialsRefused), false, true},
+		{"credentials for the bastion, which is tried again", fmt.Errorf("x: %w", refusedUntil(time.Unix(1000, 0))), true, true},
 		{"silent while logging in", failed(ssh.LayerAuth, ssh.ReasonTimedOut), true, true},
 		{"broken while it ran", failed(ssh.LayerSession, ssh.ReasonConnectionLost), true, false},
 		{"no Secret", &host.CredentialsError{Secret: "a/b", Err: errors.New("not there")}, false, true},
