@@ -26,7 +26,8 @@ func (c *Connector) BareKey(ctx context.Context, secret types.NamespacedName) (K
 }
 
 // LoginBare is [Connector.Login] with nothing but that key, whatever the credentials of the instance are, on a connection that is
-// made for it. A host that refuses the key is no error: there is no Peer then.
+// made for it. A host that refuses the key is no error: there is no Peer then. If its bastion
+// refuses the login that is an error, as the host was not asked.
 func (c *Connector) LoginBare(ctx context.Context, instance *v1alpha1.WindowsInstance, secret types.NamespacedName) (*Peer, error) {
 	bare, _, err := c.bare(ctx, secret)
 	if err != nil {
@@ -40,7 +41,7 @@ func (c *Connector) LoginBare(ctx context.Context, instance *v1alpha1.WindowsIns
 	target.Owner += ", with the bare key"
 	defer c.options.Pool.Forget(target.Owner) // the next one finds it out again
 	met, err := c.options.Pool.Login(ctx, target)
-	if refused, ok := ssh.AsError(err); ok && refused.Reason == ssh.ReasonCredentialsRefused {
+	if refused, ok := ssh.AsError(err); ok && refused.Reason == ssh.ReasonCredentialsRefused && refused.Layer != ssh.LayerBastion {
 		return nil, nil //nolint:nilnil // it is an answer
 	}
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
 	"github.com/openshift/windows-instance-api/test/hostsite"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -53,6 +54,19 @@ func TestLoginBare(t *testing.T) {
 				t.Errorf("got %+v, %v", peer, err)
 			}
 		})
+	}
+}
+
+// TestLoginBareBehindBastion: a bastion that refuses its own credentials says nothing about what the host makes of the key.
+func TestLoginBareBehindBastion(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	instance := s.Instance.DeepCopy()
+	instance.Spec.Bastion = bastionOf(t, s)
+	wrong, _, _ := newPrivateKey(t)
+	s.Secrets["default/jump"] = map[string][]byte{"private-key.pem": wrong}
+	peer, err := s.connector.LoginBare(t.Context(), instance, hostsite.ClusterCredentials)
+	if failed, ok := hostssh.AsError(err); !ok || failed.Layer != hostssh.LayerBastion || failed.Reason != hostssh.ReasonCredentialsRefused {
+		t.Errorf("got %+v, %v", peer, err)
 	}
 }
 
