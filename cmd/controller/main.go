@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// windows-controller turns the windows-instances ConfigMap, MachineSets, and what Cluster API has
-// for this cluster, into objects of windows.openshift.io, and manages the hosts behind them.
+// windows-controller turns the windows-instances ConfigMap and MachineSets into
+// objects of windows.openshift.io, and manages the hosts behind them.
 package main
 
 import (

@@ -142,9 +142,6 @@ func describe(instance *v1alpha1.WindowsInstance, events []corev1.Event, now tim
 	if bastion := bastionOf(spec, status); bastion != "" {
 		rows = append(rows, []string{"Bastion:", bastion})
 	}
-	if spec.Management == v1alpha1.ManagementObserved {
-		rows = append(rows, []string{"Management:", "Observed: others make it a node"})
-	}
 	if spec.Removal != nil {
 		rows = append(rows, []string{"Removal:", removalOf(spec.Removal)})
 	}

@@ -81,8 +81,6 @@ func sourceOf(source *v1alpha1.PoolSource) string {
 		return "ConfigMap " + source.ConfigMap.Name
 	case source.MachineSet != nil:
 		return "MachineSet " + source.MachineSet.Name
-	case source.ClusterAPI != nil:
-		return string(source.ClusterAPI.Kind) + " " + source.ClusterAPI.Name + " of Cluster API"
 	}
 	return "instances created by hand"
 }

@@ -482,8 +482,6 @@ func attemptOf(op *v1alpha1.Operation) string {
 func revisionText(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) (text string, outstanding bool) {
 	status := &host.Status
 	switch {
-	case host.Observed():
-		return "configured by others", false
 	case status.DesiredRevision == "":
 		return "not known yet", true
 	case status.CurrentRevision == "":

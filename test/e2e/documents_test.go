@@ -51,7 +51,6 @@ var notRun = map[string]string{
 	"echo \"{\\\"spec\\\":{\\\"operationID":                  "as above",
 	"kubectl apply -k ":                                      "installs what runs here already; TestInstallAndUninstall, TestOpenShift",
 	"kubectl apply -f artifacts/openshift/cluster-api.yaml":  "needs a namespace of Cluster API; TestOpenShift/user_data",
-	"kubectl create rolebinding windows-cluster-api-reader ": "needs a namespace of Cluster API; TestClusterAPI",
 	"kubectl rollout status ":                                "belongs to the installation, whose pods need kubelets",
 	"kubectl rollout restart ":                               "likewise",
 	"kubectl cp ":                                            "needs a kubelet",

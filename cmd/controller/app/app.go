@@ -34,8 +34,8 @@ func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "windows-controller",
 		Short: "Manage Windows hosts: make WindowsInstances from their sources, and healthy nodes of their hosts",
-		Long: `windows-controller turns the windows-instances ConfigMap, MachineSets, and what
-Cluster API has for this cluster, into WindowsNodePools and WindowsInstances, connects to each host over SSH, makes it a
+		Long: `windows-controller turns the windows-instances ConfigMap and MachineSets into
+WindowsNodePools and WindowsInstances, connects to each host over SSH, makes it a
 node, and drains, updates, restarts, repairs and removes it as its pool and people
 say. The status of its WindowsInstance says how it is. Several may run; one of them
 works and the others wait.

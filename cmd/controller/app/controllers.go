@@ -31,7 +31,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/policies"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/services"
-	"github.com/openshift/windows-instance-api/pkg/controller/source/clusterapi"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/machine"
 	"github.com/openshift/windows-instance-api/pkg/controller/trustedca"
@@ -52,8 +51,6 @@ type controllers struct {
 	// leads says whether this process still has the hosts of the cluster.
 	leads   func(ctx context.Context) (bool, error)
 	options *options
-	// clusterAPI has the Machines of Cluster API.
-	clusterAPI *clusterapi.Machines
 	// keys are those that hosts are to accept.
 	keys *keys.Current
 	// rollout decides which hosts are updated.
@@ -85,7 +82,7 @@ func (c *controllers) configure(p *payload.Set) error {
 		},
 		Client:   c.GetClient(),
 		Metadata: c.metadata,
-		Issuer:   csr.NewIssuer(c.GetClient(), c.clusterAPI, c.kube, c.options.Hosts.Namespace),
+		Issuer:   csr.NewIssuer(c.GetClient(), c.kube, c.options.Hosts.Namespace),
 	})
 	return err
 }
@@ -131,10 +128,6 @@ func (c *controllers) addSources(context.Context) error {
 	if err := machine.SetupWithManager(c, machine.Options{Recorder: c.recorder, UserDataOutdated: c.userDataOutdated}); err != nil {
 		return err
 	}
-	ofClusterAPI, _ := clusterapi.ParseCluster(c.options.ClusterAPICluster) // it was validated
-	if err := clusterapi.SetupWithManager(c, clusterapi.Options{Cluster: ofClusterAPI, Recorder: c.recorder, Machines: c.clusterAPI}); err != nil {
-		return err
-	}
 	o := rollout.Options{
 		Disruptions: c.options.MaxDisruptiveOperations, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
 		Update: c.update, Impact: c.impact, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation,
@@ -166,17 +159,14 @@ func (c *controllers) addConfiguration(ctx context.Context) error {
 		MaxRemovals: most, RemovalWindow: c.options.RemovalWindow, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation, Wanted: c.wanted,
 		MissingNamespaceTimeout: c.options.MissingNamespaceTimeout, Leads: c.leads,
 		MachineLeaving: func(ctx context.Context, instance *v1alpha1.WindowsInstance) (bool, error) {
-			if leaving, err := machine.Leaving(ctx, c.GetClient(), instance); leaving || err != nil {
-				return leaving, err
-			}
-			return clusterapi.Leaving(ctx, c.clusterAPI, instance)
+			return machine.Leaving(ctx, c.GetClient(), instance)
 		},
 	}); err != nil || c.desired == nil {
 		return err
 	}
 	release := services.Version(version.Version)
 	if err := node.SetupWithManager(ctx, c, node.Options{
-		Version: release, Namespace: c.options.Hosts.Namespace, ClusterAPI: c.clusterAPI, Recorder: c.recorder,
+		Version: release, Namespace: c.options.Hosts.Namespace, Recorder: c.recorder,
 		WMCOEnded: func(ctx context.Context) (bool, error) { return cluster.OtherOperatorEnded(ctx, c.GetAPIReader()) },
 	}); err != nil {
 		return err
@@ -212,7 +202,7 @@ func (c *controllers) impact(ctx context.Context, instance *v1alpha1.WindowsInst
 
 // nodeLabels says which labels the Node of an instance is to have.
 func (c *controllers) nodeLabels(ctx context.Context, i *v1alpha1.WindowsInstance, n *corev1.Node) (map[string]string, error) {
-	return node.Labels(ctx, identity.Nodes{Reader: c.GetClient(), Resolver: net.DefaultResolver, Namespace: c.options.Hosts.Namespace, ClusterAPI: c.clusterAPI}, i, n)
+	return node.Labels(ctx, identity.Nodes{Reader: c.GetClient(), Resolver: net.DefaultResolver, Namespace: c.options.Hosts.Namespace}, i, n)
 }
 
 // wanted says whether a source asks for the host of an instance again that was deleted. A Machine
@@ -252,7 +242,7 @@ func (c *controllers) addOperation(context.Context) error {
 }
 
 func (c *controllers) addCSR(context.Context) error {
-	return csr.SetupWithManager(c, csr.Options{Kube: c.kube, Namespace: c.options.Hosts.Namespace, ClusterAPI: c.clusterAPI, Recorder: c.recorder, Registerer: ctrlmetrics.Registry})
+	return csr.SetupWithManager(c, csr.Options{Kube: c.kube, Namespace: c.options.Hosts.Namespace, Recorder: c.recorder, Registerer: ctrlmetrics.Registry})
 }
 
 func (c *controllers) addPolicies(context.Context) error {

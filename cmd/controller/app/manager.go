@@ -31,7 +31,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	"github.com/openshift/windows-instance-api/pkg/controller/keys"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
-	"github.com/openshift/windows-instance-api/pkg/controller/source/clusterapi"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/host"
@@ -119,8 +118,7 @@ func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interf
 	defer closeRecorder()
 	c := controllers{
 		Manager: mgr, hosts: hosts{connector, client}, kube: kube, recorder: recorder, ready: known.Wait, leads: leads(lease, cluster, o.Hosts.Namespace), options: o,
-		clusterAPI: &clusterapi.Machines{},
-		keys:       keys.NewCurrent(o.Hosts.ClusterCredentials()),
+		keys: keys.NewCurrent(o.Hosts.ClusterCredentials()),
 	}
 	if err := c.configure(shipped.payload); err != nil {
 		return err

@@ -24,7 +24,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/lifecycle"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
-	"github.com/openshift/windows-instance-api/pkg/controller/source/clusterapi"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/flags"
@@ -42,9 +41,6 @@ type options struct {
 	Kubeconfig string
 	// InstancesConfigMap is the ConfigMap in the namespace of Hosts that lists hosts.
 	InstancesConfigMap string
-	// ClusterAPICluster is the Cluster of Cluster API that this cluster is, as NAMESPACE/NAME. Empty: on OpenShift the one of its
-	// infrastructure name, elsewhere none.
-	ClusterAPICluster string
 	// MaxRemovals is how many hosts of a source, or of deleted instances, may be removed within RemovalWindow before somebody
 	// confirms it, as a number or a percentage.
 	MaxRemovals string
@@ -134,7 +130,6 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "File with the address of the cluster and our credentials there. Default: the cluster that the process runs in.")
 	o.Hosts.AddFlags(fs)
 	fs.StringVar(&o.InstancesConfigMap, "instances-configmap", o.InstancesConfigMap, "Name of the ConfigMap in --namespace that lists hosts.")
-	fs.StringVar(&o.ClusterAPICluster, "cluster-api-cluster", o.ClusterAPICluster, "The Cluster of Cluster API that this very cluster is, as NAMESPACE/NAME: its Machines of Windows become instances, and those of other Clusters never do. Default: on OpenShift the Cluster in openshift-cluster-api with the infrastructure name of the cluster; elsewhere none, so that Cluster API is no source of hosts.")
 	fs.StringVar(&o.MaxRemovals, "max-removals", o.MaxRemovals, "How many hosts of a pool may be removed within --removal-window without a confirmation on the pool: a number, or a percentage of its hosts, which allows at least one. What would exceed it removes none and asks first. What the Machine API removes does not count.")
 	fs.DurationVar(&o.RemovalWindow, "removal-window", o.RemovalWindow, "The time that --max-removals is about.")
 	fs.BoolVar(&o.RemoveWithoutConfirmation, "remove-without-confirmation", o.RemoveWithoutConfirmation, "Remove all hosts without an entry in the ConfigMap at once, also when it is deleted or emptied, as the Windows Machine Config Operator does, and the hosts of all instances that are deleted; --max-removals does not count then.")
@@ -250,9 +245,6 @@ func (o *options) validate() error {
 	errs = append(errs, o.Desired.Validate()...)
 	if _, _, err := o.uploadLimits(); err != nil {
 		errs = append(errs, err)
-	}
-	if _, err := clusterapi.ParseCluster(o.ClusterAPICluster); err != nil {
-		add("cluster-api-cluster", "%w", err)
 	}
 	if _, err := o.maxRemovals(); err != nil {
 		add("max-removals", "%w", err)

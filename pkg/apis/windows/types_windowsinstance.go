@@ -34,14 +34,10 @@ type WindowsInstanceSpec struct {
 	Bastion              *Bastion
 	PoolRef              *PoolReference
 	Paused               bool
-	Management           ManagementPolicy
 	ProviderID           string
 	NodeName             string
 	Removal              *RemovalOptions
 }
-
-// ManagementPolicy is who makes a host a node.
-type ManagementPolicy string
 
 // RemovalPolicy is what happens to a host whose WindowsInstance is deleted.
 type RemovalPolicy string

@@ -115,18 +115,8 @@ type PoolDrainOptions struct {
 // PoolSource is where the hosts of a pool come from. Exactly one member is set.
 type PoolSource struct {
 	MachineSet *SourceReference
-	ClusterAPI *ClusterAPISource
 	ConfigMap  *SourceReference
 	Instances  *InstancesSource
-}
-
-// ClusterAPIKind is a kind of group cluster.x-k8s.io that Machines come from.
-type ClusterAPIKind string
-
-// ClusterAPISource names an object of group cluster.x-k8s.io in the namespace of the pool.
-type ClusterAPISource struct {
-	Kind ClusterAPIKind
-	Name string
 }
 
 // SourceReference names an object in the namespace of the pool.

@@ -78,7 +78,7 @@ func admitAs(h *identity.Host, node *corev1.Node) error {
 // admitBesideMachines says why a host must not become a Node that does not exist yet: a Machine that is not
 // that of the host is about to become it, such as one of the control plane that is replaced.
 func (s hosts) admitBesideMachines(ctx context.Context, h *identity.Host, nodeName string) error {
-	machine, err := identity.MachineNamed(ctx, s.client, s.clusterAPI, h.Object, nodeName)
+	machine, err := identity.MachineNamed(ctx, s.client, h.Object, nodeName)
 	if machine == nil || err != nil {
 		return err
 	}

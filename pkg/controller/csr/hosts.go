@@ -15,7 +15,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/capi"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
@@ -26,12 +25,10 @@ type hosts struct {
 	resolver identity.Resolver
 	// namespace is that of the operator.
 	namespace string
-	// clusterAPI has the Machines of Cluster API.
-	clusterAPI *capi.Machines
 }
 
-func newHosts(c client.Client, clusterAPI *capi.Machines, namespace string) hosts {
-	return hosts{client: c, clusterAPI: clusterAPI, resolver: &identity.Background{Resolver: net.DefaultResolver}, namespace: namespace}
+func newHosts(c client.Client, namespace string) hosts {
+	return hosts{client: c, resolver: &identity.Background{Resolver: net.DefaultResolver}, namespace: namespace}
 }
 
 // named returns the hosts that can be the node, and those that are it only as far as
@@ -42,7 +39,7 @@ func (s hosts) named(ctx context.Context, nodeName string, joining *v1alpha1.Win
 	if err := s.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the instances: %w", err)
 	}
-	nodes := identity.Nodes{Reader: s.client, Resolver: s.resolver, Namespace: s.namespace, ClusterAPI: s.clusterAPI}
+	nodes := identity.Nodes{Reader: s.client, Resolver: s.resolver, Namespace: s.namespace}
 	var hosts, leaving []*identity.Host
 	for i := range instances.Items {
 		instance := &instances.Items[i]
@@ -121,11 +118,8 @@ func (s hosts) succeeds(h, deleted *identity.Host, nodeName string) bool {
 }
 
 // leftToOthers says whether the host is left to the Windows Machine Config Operator, which runs, or becomes a Node by others, if at all: it was never
-// configured here, and is not to be (spec.management), or cannot be while inputs are missing, whichever they are. A running operator is one of these; what the kubelets of its hosts ask for can be here before their Nodes are.
+// configured here, and cannot be while inputs are missing, whichever they are. A running operator is one of these; what the kubelets of its hosts ask for can be here before their Nodes are.
 func leftToOthers(instance *v1alpha1.WindowsInstance) bool {
-	if instance.Observed() {
-		return true
-	}
 	c := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionConfigured)
 	if c == nil {
 		return false
@@ -145,7 +139,7 @@ func (s hosts) keptFor(ctx context.Context, h *identity.Host, nodeName string) (
 	if h.Node == nodeName {
 		return false, nil
 	}
-	machine, err := identity.MachineNamed(ctx, s.client, s.clusterAPI, h.Object, nodeName)
+	machine, err := identity.MachineNamed(ctx, s.client, h.Object, nodeName)
 	return machine != nil, err
 }
 

@@ -30,7 +30,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/capi"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 )
 
@@ -68,14 +67,13 @@ type issued struct {
 
 var _ cluster.Issuer = (*Issuer)(nil)
 
-// NewIssuer returns an Issuer. Reader is the cache of a manager, clusterAPI has the Machines of Cluster API, nil for none, and namespace is
-// that of the operator.
+// NewIssuer returns an Issuer. Reader is the cache of a manager, namespace that of the operator.
 //
 // RBAC it needs besides that of the controller:
 //
 //	certificates.k8s.io   certificatesigningrequests           create
-func NewIssuer(reader client.Client, clusterAPI *capi.Machines, kube kubernetes.Interface, namespace string) *Issuer {
-	return &Issuer{hosts: newHosts(reader, clusterAPI, namespace), kube: kube, clock: clock.RealClock{}, issued: map[types.UID]issued{}}
+func NewIssuer(reader client.Client, kube kubernetes.Interface, namespace string) *Issuer {
+	return &Issuer{hosts: newHosts(reader, namespace), kube: kube, clock: clock.RealClock{}, issued: map[types.UID]issued{}}
 }
 
 // Issue returns a client certificate of the node that the host of an instance says it will be. It

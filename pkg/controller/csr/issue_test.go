@@ -48,7 +48,7 @@ func newIssuer(t *testing.T, objects ...client.Object) (*Issuer, *setup) {
 		request.Status.Certificate = sign(t, request)
 		return false, nil, nil
 	})
-	i := NewIssuer(s.Reconciler.client, nil, s.kube, homeNamespace)
+	i := NewIssuer(s.Reconciler.client, s.kube, homeNamespace)
 	i.resolver = s.Reconciler.resolver
 	return i, s
 }

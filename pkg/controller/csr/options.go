@@ -7,8 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
-
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/capi"
 )
 
 // Options configure the controller.
@@ -18,8 +16,6 @@ type Options struct {
 	// Namespace is that of the operator: what an instance there calls its host counts against those of
 	// other namespaces.
 	Namespace string
-	// ClusterAPI has the Machines of Cluster API. Nil: there are none.
-	ClusterAPI *capi.Machines
 	// Recorder takes the events. Required.
 	Recorder record.EventRecorder
 	// Registerer takes the metrics. Nil: there are none.

@@ -68,7 +68,7 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 func newReconciler(c client.Client, o Options) *Reconciler {
 	return &Reconciler{
-		Options: o, hosts: newHosts(c, o.ClusterAPI, o.Namespace), clock: clock.RealClock{}, told: map[string]told{}, decisions: newDecisions(o.Registerer),
+		Options: o, hosts: newHosts(c, o.Namespace), clock: clock.RealClock{}, told: map[string]told{}, decisions: newDecisions(o.Registerer),
 	}
 }
 

@@ -860,7 +860,6 @@ func TestChangesOfInstancesThatMatter(t *testing.T) {
 		{name: "Node", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }, want: true},
 		{name: "Machine", edit: fromMachine, want: true},
 		{name: "left to WMCO", edit: leftToWMCO, want: true},
-		{name: "left to others by its spec", edit: func(i *v1alpha1.WindowsInstance) { i.Spec.Management = v1alpha1.ManagementObserved }, want: true},
 		{name: "its name is that of another host", edit: func(i *v1alpha1.WindowsInstance) {
 			i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPreflightPassed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHostnameTaken}}
 		}, want: true},

@@ -63,7 +63,7 @@ func (r *Reconciler) readDesired(ctx context.Context, s *snapshot, pool *v1alpha
 	if pool != nil {
 		s.rolledBack = pool.Status.RolledBack
 	}
-	if s.duplicate != "" || s.instance.Observed() {
+	if s.duplicate != "" {
 		return
 	}
 	instance := s.instance

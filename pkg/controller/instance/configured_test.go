@@ -143,12 +143,6 @@ func TestEvaluateConfigured(t *testing.T) {
 	ofWMCO.Annotations = map[string]string{wmco.VersionAnnotation: "11.0.0"}
 	ofMachine := known(t)
 	ofMachine.OwnerReferences = []metav1.OwnerReference{{APIVersion: machinev1beta1.SchemeGroupVersion.String(), Kind: "Machine", Name: "winworker-a", UID: "m", Controller: new(true)}}
-	observed, observedSince, ofSource := known(t), heldBy(known(t)), known(t)
-	observedSince.Status.History = []v1alpha1.Operation{{ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true}}
-	observed.Spec.Management, observedSince.Spec.Management, ofSource.Spec.Management = v1alpha1.ManagementObserved, v1alpha1.ManagementObserved, v1alpha1.ManagementObserved
-	ofSource.Annotations = map[string]string{v1alpha1.SourceAnnotation: "Machine.cluster.x-k8s.io windows-hosts/win-1"}
-	ofClusterAPI := known(t)
-	ofClusterAPI.Annotations = ofSource.Annotations
 	upgrading := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
 	upgrading.Labels = map[string]string{wmco.UpgradingLabel: "true"}
 	expired := api.KubeletCertificate{Problem: api.CertificateExpired, NotAfter: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
@@ -234,16 +228,6 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, nil, v1alpha1.InstanceConfiguring},
 		{"a node of others", snapshot{instance: known(t), observation: setUpWith("", ""), node: ready},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"The host is already Node win-1, which was not made by this controller", "kubectl windows reconfigure"}, v1alpha1.InstanceReady},
-		{"only to be observed, and no Node yet", snapshot{instance: observed, observation: setUpWith("", "")},
-			[]string{"Unknown/Observed", "Unknown/Observed", "False/NoNode"}, []string{"spec.management says that others make it a node", `kubectl patch wi win-1 -n windows-hosts --type=merge -p '{"spec":{"management":"Managed"}}'`}, v1alpha1.InstanceConnected},
-		{"only to be observed", snapshot{instance: observed, observation: setUpWith("", ""), node: ready},
-			[]string{"Unknown/Observed", "Unknown/Observed", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
-		{"only to be observed, as its source says", snapshot{instance: ofSource, observation: setUpWith("", ""), node: ready},
-			[]string{"Unknown/Observed", "Unknown/Observed", "True/AllChecksPassed"}, []string{"The source of the instance has set that."}, v1alpha1.InstanceReady},
-		{"only to be observed, and configured here before", snapshot{instance: observedSince, observation: setUpWith(revision1, ""), node: ready},
-			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
-		{"a Node of a Machine of Cluster API, which WMCO does not know", snapshot{instance: ofClusterAPI, observation: setUpWith("", ""), node: ready, inputs: wmcoRunsError{}},
-			[]string{"Unknown/ForeignNode", "Unknown/InputsMissing", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
 		{"a node of WMCO, which runs", snapshot{instance: known(t), observation: setUpWith("", ""), node: ofWMCO, inputs: wmcoRunsError{}},
 			[]string{"Unknown/ManagedByWMCO", "Unknown/ManagedByWMCO", "True/AllChecksPassed"}, []string{"oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=0"}, v1alpha1.InstanceReady},
 		{"a node of WMCO, which has ended", snapshot{instance: known(t), observation: setUpWith("", ""), node: ofWMCO},

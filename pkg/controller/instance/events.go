@@ -47,7 +47,7 @@ func toldOn(i *v1alpha1.WindowsInstance, t transition) (objects []*corev1.Object
 	switch t.elsewhere {
 	case ofSetup:
 		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionConfigured)
-		ofOthers := i.Observed() || c != nil && (c.Reason == v1alpha1.ReasonForeignNode || c.Reason == v1alpha1.ReasonManagedByWMCO)
+		ofOthers := c != nil && (c.Reason == v1alpha1.ReasonForeignNode || c.Reason == v1alpha1.ReasonManagedByWMCO)
 		if i.Status.CurrentRevision != "" || ofOthers || i.Status.KeptOff() != nil {
 			return nil, ""
 		}

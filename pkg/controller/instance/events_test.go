@@ -21,9 +21,6 @@ func TestToldOn(t *testing.T) {
 	machine := func(i *v1alpha1.WindowsInstance) {
 		i.OwnerReferences = []metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: "m", UID: "uid", Controller: new(true)}}
 	}
-	ofClusterAPI := func(i *v1alpha1.WindowsInstance) {
-		i.Annotations = map[string]string{v1alpha1.SourceAnnotation: "Machine.cluster.x-k8s.io " + i.Namespace + "/" + i.Name}
-	}
 	with := func(condition, reason string) func(*v1alpha1.WindowsInstance) {
 		return func(i *v1alpha1.WindowsInstance) {
 			i.Status.Conditions = []metav1.Condition{{Type: condition, Status: metav1.ConditionUnknown, Reason: reason}}
@@ -40,8 +37,6 @@ func TestToldOn(t *testing.T) {
 	}{
 		{"an entry", ofSetup, []func(*v1alpha1.WindowsInstance){entry}, []string{"ConfigMap windows-instances InstanceSetupFailure"}},
 		{"a Machine", ofSetup, []func(*v1alpha1.WindowsInstance){machine}, []string{"Machine m MachineSetupFailure"}},
-		{"a Machine of Cluster API", ofSetup, []func(*v1alpha1.WindowsInstance){ofClusterAPI}, []string{"Machine win-1 MachineSetupFailure"}},
-		{"one that others configure", ofSetup, []func(*v1alpha1.WindowsInstance){ofClusterAPI, func(i *v1alpha1.WindowsInstance) { i.Spec.Management = v1alpha1.ManagementObserved }}, nil},
 		{"made by hand", ofSetup, nil, nil},
 		{"configured", ofSetup, []func(*v1alpha1.WindowsInstance){entry, configured}, nil},
 		{"WMCO sets it up", ofSetup, []func(*v1alpha1.WindowsInstance){machine, with(v1alpha1.ConditionConfigured, v1alpha1.ReasonManagedByWMCO)}, nil},

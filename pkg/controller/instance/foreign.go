@@ -20,10 +20,10 @@ import (
 // foreign says whether others made the host a node: there is a Node, and the host was never
 // configured by us, nor is it about to be. It is not configured before somebody asks for
 // that, as it has workload and whoever made it a node may keep it as it is. One that was released stays that of others, also while it
-// has no Node, and so does one that is only to be watched.
+// has no Node.
 func (e *evaluation) foreign() bool {
 	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
-	return e.managed && (e.node != nil || e.status.ReleasedBy() != nil || e.instance.Observed()) && e.status.CurrentRevision == "" && !e.instance.Status.MayHaveChangedHost() &&
+	return e.managed && (e.node != nil || e.status.ReleasedBy() != nil) && e.status.CurrentRevision == "" && !e.instance.Status.MayHaveChangedHost() &&
 		(last == nil || last.Revision == "" && !last.Active())
 }
 
@@ -37,7 +37,7 @@ func (e *evaluation) ofWMCO() bool {
 // the mark away to configure the host again, so that a Node without one may be its own as well.
 func (e *evaluation) leftToWMCO() bool {
 	return e.foreign() && e.node != nil && !object.Ours(e.node) && errors.Is(e.inputs, document.ErrOtherOperator) &&
-		(object.MarkedByWMCO(e.node) || e.hasWICD() || origin.KnownToWMCO(e.instance)) // it takes on Machines and entries, and no others
+		(object.MarkedByWMCO(e.node) || e.hasWICD() || len(origin.Objects(e.instance)) > 0) // it takes on Machines and entries, and no others
 }
 
 // hasWICD says whether the daemon of WMCO was seen on the host.
@@ -77,12 +77,6 @@ func (e *evaluation) left() (reason, text string) {
 		}
 		return v1alpha1.ReasonManagedByWMCO, fmt.Sprintf("The host is Node %s, which the Windows Machine Config Operator (WMCO) manages: it is only watched, and its certificate requests are left to WMCO. "+
 			"To have it managed here, first end WMCO, which leaves its nodes as they are: oc scale deployment %s -n %s --replicas=0", e.node.Name, wmco.Deployment, wmco.Namespace)
-	case e.instance.Observed():
-		text := "The host is only watched: spec.management says that others make it a node."
-		if source := e.instance.Annotations[v1alpha1.SourceAnnotation]; source != "" {
-			return v1alpha1.ReasonObserved, text + " The source of the instance has set that."
-		}
-		return v1alpha1.ReasonObserved, fmt.Sprintf("%s To have it configured here: kubectl patch wi %s -n %s --type=merge -p '%s'", text, name, namespace, `{"spec":{"management":"Managed"}}`)
 	case e.node == nil: // only one that was released is left to others then
 		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host was released to the Windows Machine Config Operator (WMCO) by operation %s, and has no Node: it is only watched. To have it configured here: kubectl windows reconfigure %s -n %s", released.ID, name, namespace)
 	case released != nil && !released.Active() && object.Ours(e.node):
@@ -103,8 +97,6 @@ func (e *evaluation) left() (reason, text string) {
 func (e *evaluation) keepLeft(condition string) {
 	c := e.get(condition)
 	switch {
-	case e.instance.Observed() && c != nil && c.Reason == v1alpha1.ReasonObserved:
-		e.keep(condition)
 	case !e.clusterRead() || !e.foreign() || c == nil || c.Reason != v1alpha1.ReasonManagedByWMCO && c.Reason != v1alpha1.ReasonForeignNode && c.Reason != v1alpha1.ReasonInputsMissing:
 		e.keep(condition)
 	case condition == v1alpha1.ConditionUpToDate:

@@ -226,5 +226,5 @@ func replaceable(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodeP
 	if machine == nil || pool == nil || instance.Spec.CredentialsSecretRef != nil || pool.Spec.Template.CredentialsSecretRef != nil {
 		return ""
 	}
-	return fmt.Sprintf(". Or have its MachineSet make another one, after a drain, unless its template has the former key, as on vSphere: kubectl delete %s %s -n %s", origin.Machines(machine), machine.Name, instance.Namespace)
+	return fmt.Sprintf(". Or have its MachineSet make another one, after a drain, unless its template has the former key, as on vSphere: kubectl delete machines.machine.openshift.io %s -n %s", machine.Name, instance.Namespace)
 }

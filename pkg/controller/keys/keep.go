@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/origin"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -153,11 +153,11 @@ func keep(before host.Kept, now []host.KeptCredential, compromised []string, ins
 // data of WMCO authorizes that of the first day then, in the place of all others. The service of our agent replaces it once more, but a
 // Machine that is only watched, or was adopted and waits for its first update, has no such service.
 func mayGoBack(i *v1alpha1.WindowsInstance) bool {
-	if origin.Machine(i) == nil {
+	if owner := metav1.GetControllerOfNoCopy(i); owner == nil || owner.Kind != "Machine" {
 		return false
 	}
 	switch reasonOf(i, v1alpha1.ConditionConfigured) {
-	case v1alpha1.ReasonForeignNode, v1alpha1.ReasonManagedByWMCO, v1alpha1.ReasonNotManaged, v1alpha1.ReasonObserved:
+	case v1alpha1.ReasonForeignNode, v1alpha1.ReasonManagedByWMCO, v1alpha1.ReasonNotManaged:
 		return true
 	}
 	return i.Status.CurrentRevision == "" || wmco.IsAdoptedRevision(i.Status.CurrentRevision)

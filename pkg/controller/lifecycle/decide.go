@@ -212,7 +212,6 @@ func (s snapshot) lacks() *event {
 	c := s.configured()
 	switch {
 	case c == nil || c.Status == metav1.ConditionUnknown || c.Reason == v1alpha1.ReasonInputsMissing,
-		s.instance.Observed(),          // others make it a node
 		status.ReleaseBegunBy() != nil, // whoever gave the host away does not want it back by itself
 		status.DesiredRevision == "",
 		status.ObservedGeneration != s.instance.Generation, // the host of another spec was probed

@@ -254,7 +254,6 @@ func TestDecideToConfigure(t *testing.T) {
 		}
 	}
 	notFound := condition(v1alpha1.ConditionNodeReady, metav1.ConditionUnknown, v1alpha1.ReasonNotTried)
-	observed := func(i *v1alpha1.WindowsInstance) { i.Spec.Management = v1alpha1.ManagementObserved }
 	many := func(n int, o v1alpha1.Operation) change {
 		var all []v1alpha1.Operation
 		for range n {
@@ -275,8 +274,6 @@ func TestDecideToConfigure(t *testing.T) {
 		{"only watched, and our agent is about to be put there", newInstance(configured(metav1.ConditionUnknown, v1alpha1.ReasonNotManaged)), snapshot{}, "Hold"},
 		{"only watched, and held", newInstance(held, configured(metav1.ConditionUnknown, v1alpha1.ReasonNotManaged)), snapshot{}, "Nothing"},
 		{"a node of others is inspected too", newInstance(configured(metav1.ConditionUnknown, v1alpha1.ReasonForeignNode)), snapshot{}, "Hold"},
-		{"only to be observed, since a moment ago", newInstance(held, observed), snapshot{}, "Nothing"},
-		{"only to be observed, and configured here", newInstance(held, observed, func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = revision2 }, configured(metav1.ConditionFalse, v1alpha1.ReasonConfiguring)), snapshot{}, "Record, Reconfigure, tell RevisionChanged, pending"},
 		{"does not let us in", newInstance(notIn), snapshot{}, "Nothing"},
 		{"an agent of an earlier release is there", newInstance(notIn, func(i *v1alpha1.WindowsInstance) { i.Status.Version = "v0.1.0" }), snapshot{}, "Hold"},
 		{"payload is known, host not looked at since", newInstance(held, func(i *v1alpha1.WindowsInstance) {

@@ -7,8 +7,6 @@ import (
 	"context"
 
 	"k8s.io/client-go/tools/record"
-
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/capi"
 )
 
 // Options configure the controller.
@@ -19,8 +17,6 @@ type Options struct {
 	// Namespace is that of the operator. What instances of other namespaces claim of their hosts does not make a Node theirs, as with
 	// certificates. Required.
 	Namespace string
-	// ClusterAPI has the Machines of Cluster API. Nil: there are none.
-	ClusterAPI *capi.Machines
 	// WMCOEnded says whether it is known that WMCO, which labels the Node that it upgrades, does not run. It is asked about Nodes
 	// that have the label. Required.
 	WMCOEnded func(ctx context.Context) (bool, error)

@@ -126,7 +126,7 @@ type problem struct{ reason, message string }
 
 // refusal says why it is not certain that the Node is that of the host. Nil: it is.
 func (r *Reconciler) refusal(ctx context.Context, instance *v1alpha1.WindowsInstance, nodeName string) (*problem, error) {
-	nodes := identity.Nodes{Reader: r.client, Resolver: r.resolver, Namespace: r.Namespace, ClusterAPI: r.ClusterAPI}
+	nodes := identity.Nodes{Reader: r.client, Resolver: r.resolver, Namespace: r.Namespace}
 	verdict, err := nodes.Verify(ctx, instance, nodeName)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/capi"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
@@ -98,7 +97,7 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 		}
 		return message, nil
 	case cordonedByUs(op) && deleted(e.instance) && machineOf(e.instance) != "":
-		// The Machine API, or Cluster API, drains it at this moment: no pod must come back to it.
+		// The Machine API drains it at this moment: no pod must come back to it.
 		return describeEvicted(op) + fmt.Sprintf(" Node %s stays cordoned, because it goes with its Machine.", op.Node.Name), nil
 	case cordonedByUs(op):
 		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
@@ -114,8 +113,7 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 
 // machineOf names the Machine that an instance was made from. Empty: none.
 func machineOf(instance *v1alpha1.WindowsInstance) string {
-	kind, name, _ := strings.Cut(instance.Annotations[v1alpha1.SourceAnnotation], " ")
-	if kind == "Machine" || kind == "Machine."+capi.Group {
+	if name, ok := strings.CutPrefix(instance.Annotations[v1alpha1.SourceAnnotation], "Machine "); ok {
 		return name
 	}
 	return ""

@@ -193,7 +193,7 @@ func (e *execution) usedByWMCO(ctx context.Context, node *corev1.Node, entry str
 	}
 	addresses.found = metByWMCO(e.instance)
 	candidates := []string{entry, wmco.NodeAddress(node.Status.Addresses)}
-	if machine := origin.MachineOfMachineAPI(e.instance); machine != nil {
+	if machine := origin.Machine(e.instance); machine != nil {
 		var address string
 		address, err = e.MachineAddress(ctx, types.NamespacedName{Namespace: e.instance.Namespace, Name: machine.Name})
 		candidates = append(candidates, address)

@@ -56,7 +56,7 @@ func (e *execution) listedForWMCO(ctx context.Context, node *corev1.Node) (entry
 	switch {
 	case err != nil:
 		return "", err
-	case key == "" && origin.MachineOfMachineAPI(e.instance) != nil:
+	case key == "" && origin.Machine(e.instance) != nil:
 		return "", nil
 	case key == "":
 		key = cmp.Or(wmco.InternalIPv4(node.Status.Addresses), e.instance.Spec.Address)

@@ -230,8 +230,8 @@ func (p *pass) consider(h *host) {
 		if r.forgotten {
 			why.kind = waitsForForgotten
 		}
-		if machines := p.pools[h.pool].machines; machines != "" {
-			why.text = ". A MachineHealthCheck replaces it, if one selects its Machine. To have it replaced now: kubectl delete " + machines + " NAME -n " + h.key.Namespace
+		if p.pools[h.pool].machines {
+			why.text = ". A MachineHealthCheck replaces it, if one selects its Machine. To have it replaced now: kubectl delete machines.machine.openshift.io NAME -n " + h.key.Namespace
 		}
 		p.wait(h, why)
 	case r.kept && r.due.After(p.now):

@@ -85,11 +85,6 @@ func ofMachines(pool *v1alpha1.WindowsNodePool) *v1alpha1.WindowsNodePool {
 	return pool
 }
 
-func ofClusterAPI(pool *v1alpha1.WindowsNodePool) *v1alpha1.WindowsNodePool {
-	pool.Spec.Source = v1alpha1.PoolSource{ClusterAPI: &v1alpha1.ClusterAPISource{Kind: v1alpha1.ClusterAPIMachineDeployment, Name: "p"}}
-	return pool
-}
-
 func TestDecide(t *testing.T) {
 	const (
 		none    = v1alpha1.ImpactNone
@@ -277,7 +272,6 @@ func TestDecide(t *testing.T) {
 		{name: "somebody has cordoned its Node", pool: remediation("40%"), hosts: []host{outdated("a", "", isUpToDate, isDown, func(h *host) { h.remedy = remedy{kept: true, due: testNow} })}, waits: map[string]string{"a": "because somebody has cordoned it and may be at work on the host"}},
 		{name: "somebody has cordoned its Node, and it is too early", pool: remediation("40%"), hosts: []host{outdated("a", "", isUpToDate, isDown, func(h *host) { h.remedy = remedy{kept: true, due: testNow.Add(time.Minute)} })}, again: time.Minute},
 		{name: "everything was tried", pool: remediation("40%"), hosts: []host{outdated("a", "", isUpToDate, isDown, func(h *host) { h.remedy.tried = true })}, waits: map[string]string{"a": "has tried everything. Find out why: kubectl windows describe"}},
-		{name: "everything was tried on the host of a Machine of Cluster API", pool: ofClusterAPI(remediation("40%")), hosts: []host{outdated("a", "", isUpToDate, isDown, func(h *host) { h.remedy.tried = true })}, waits: map[string]string{"a": "kubectl windows describe NAME -n ns. A MachineHealthCheck replaces it, if one selects its Machine. To have it replaced now: kubectl delete machines.cluster.x-k8s.io NAME -n ns"}},
 		{name: "everything was tried on the host of a Machine", pool: ofMachines(remediation("40%")), hosts: []host{outdated("a", "", isUpToDate, isDown, func(h *host) { h.remedy.tried = true })}, waits: map[string]string{"a": "kubectl windows describe NAME -n ns. A MachineHealthCheck replaces it, if one selects its Machine. To have it replaced now: kubectl delete machines.machine.openshift.io NAME -n ns"}},
 		{name: "a repair goes before updates", pool: remediation("40%"), hosts: []host{outdated("a", drains), outdated("b", drains), sick("c", v1alpha1.RemediateRestart)}, start: "c", waits: map[string]string{"a": "opens at"}, again: 2 * time.Hour},
 	} {

@@ -6,12 +6,10 @@ package rollout
 import (
 	"time"
 
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/maintenance"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/capi"
 )
 
 // policy is what a pool says about updates, in numbers of its hosts.
@@ -27,8 +25,8 @@ type policy struct {
 	// removed is when the removal of a host was begun last, as far as the pool remembers it. Those hosts are not there any more
 	// to say it. Zero: none was.
 	removed time.Time
-	// machines is how kubectl is told the kind of the Machines of the hosts, which a MachineHealthCheck replaces. Empty: they have none.
-	machines string
+	// machines: the hosts are those of Machines, which a MachineHealthCheck replaces.
+	machines bool
 	// back: a revision of the pool was rolled back or undone, which to resume would roll out again.
 	back bool
 	// window is when hosts may be disturbed. Nil: at any time.
@@ -56,12 +54,7 @@ func policyAmong(pool *v1alpha1.WindowsNodePool, size, nodes int) policy {
 		maxFailures:    int(*strategy.RollingUpdate.MaxFailures),
 	}
 	if pool != nil {
-		switch source := &pool.Spec.Source; {
-		case source.MachineSet != nil:
-			p.machines = "machines." + machinev1beta1.GroupName
-		case source.ClusterAPI != nil:
-			p.machines = "machines." + capi.Group
-		}
+		p.machines = pool.Spec.Source.MachineSet != nil
 		p.back = pool.RolledBack(pool.Status.UpdateRevision) != nil
 		for _, record := range pool.Status.RecentRemovals {
 			p.removed = later(p.removed, record.Time.Time)

@@ -333,5 +333,5 @@ func tookBack(op *v1alpha1.Operation, before []*v1alpha1.Operation, back *v1alph
 
 // hasOfPool says whether the host of an instance has what the hosts of its pool are to have, as far as that can be worked out.
 func hasOfPool(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
-	return i.Observed() || isUpdated(i) && inputsMissing(&i.Status) == "" && !heldBack(i, back) && (!back.ByPerson() || i.Status.PoolRevision == back.To)
+	return isUpdated(i) && inputsMissing(&i.Status) == "" && !heldBack(i, back) && (!back.ByPerson() || i.Status.PoolRevision == back.To)
 }

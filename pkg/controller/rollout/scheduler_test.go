@@ -480,9 +480,6 @@ func TestRemovals(t *testing.T) {
 			ofMachine(i)
 			i.Annotations = map[string]string{v1alpha1.SourceAnnotation: "Machine ns/" + i.Name}
 		}, wants: [3]v1alpha1.ChangeImpact{none, none, none}},
-		{name: "their Machines of Cluster API are gone", pool: anyPool, change: func(i *v1alpha1.WindowsInstance) {
-			i.Annotations = map[string]string{v1alpha1.SourceAnnotation: "Machine.cluster.x-k8s.io " + i.Namespace + "/" + i.Name}
-		}, wants: [3]v1alpha1.ChangeImpact{none, none, none}},
 		{name: "somebody has deleted the instances of Machines that live", pool: anyPool, change: ofMachine, wants: [3]v1alpha1.ChangeImpact{drains, "", ""}},
 		{name: "nobody is to be asked", pool: anyPool, flag: true, wants: [3]v1alpha1.ChangeImpact{none, none, none}},
 	} {

@@ -34,7 +34,7 @@ func unfit(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time
 		return "", time.Time{}
 	}
 	restart := pool != nil && status.AwaitsRestart(pool) && !pool.Spec.Restarts.After.After(now)
-	outstanding := restart || !i.Observed() && (status.CurrentRevision == "" || status.CurrentRevision != status.DesiredRevision) // others configure the host
+	outstanding := restart || status.CurrentRevision == "" || status.CurrentRevision != status.DesiredRevision
 	configured := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured)
 	switch {
 	case outstanding && status.KeptOff() != nil:
@@ -83,17 +83,9 @@ func drainedByPerson(op *v1alpha1.Operation) (drains bool, since time.Time) {
 	return true, step.StartedAt.Time
 }
 
-// leftToOthers says whether the host is only watched, as its condition Configured says, because others made it a node, or are to, or it was
-// released to them.
+// leftToOthers says whether the host is only watched, as its condition Configured says, because others made it a node, or it was released to them.
 func leftToOthers(configured *metav1.Condition) bool {
-	if configured == nil {
-		return false
-	}
-	switch configured.Reason {
-	case v1alpha1.ReasonForeignNode, v1alpha1.ReasonManagedByWMCO, v1alpha1.ReasonObserved:
-		return true
-	}
-	return false
+	return configured != nil && (configured.Reason == v1alpha1.ReasonForeignNode || configured.Reason == v1alpha1.ReasonManagedByWMCO)
 }
 
 // inputsMissing is what the condition of a host that is configured says if it cannot be worked out what it is to have: what was desired before

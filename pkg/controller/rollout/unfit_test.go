@@ -20,9 +20,6 @@ import (
 func TestUnfit(t *testing.T) {
 	outdated := func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r3" }
 	isNew := func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision, i.Status.Node = "", nil }
-	isObserved := func(i *v1alpha1.WindowsInstance) {
-		i.Spec.Management, i.Status.DesiredRevision = v1alpha1.ManagementObserved, ""
-	}
 	isPaused := func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }
 	unreachable := condition(v1alpha1.ConditionReachable, metav1.ConditionFalse, v1alpha1.ReasonConnectionTimedOut, -time.Minute)
 	refused := condition(v1alpha1.ConditionAuthenticated, metav1.ConditionFalse, v1alpha1.ReasonCredentialsRefused, -time.Minute)
@@ -77,7 +74,6 @@ func TestUnfit(t *testing.T) {
 		{name: "another instance has its host, and nothing is wanted of it", edit: []func(*v1alpha1.WindowsInstance){duplicate}},
 		{name: "WMCO manages it", edit: []func(*v1alpha1.WindowsInstance){outdated, isNew, unreachable, ofOthers(v1alpha1.ReasonManagedByWMCO)}, kind: waitsForTakeover},
 		{name: "others made it a node, and it is paused", edit: []func(*v1alpha1.WindowsInstance){outdated, isNew, isPaused, ofOthers(v1alpha1.ReasonForeignNode)}, kind: waitsForTakeover},
-		{name: "others are to make it a node", edit: []func(*v1alpha1.WindowsInstance){isNew, isObserved, ofOthers(v1alpha1.ReasonObserved)}},
 		{name: "others are to be restarted", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){ofOthers(v1alpha1.ReasonForeignNode)}, kind: waitsForTakeover},
 		{name: "somebody may have released it", edit: []func(*v1alpha1.WindowsInstance){outdated, func(i *v1alpha1.WindowsInstance) {
 			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: v1alpha1.OperationFailed, ReleaseBegun: true}

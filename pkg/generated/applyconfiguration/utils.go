@@ -23,8 +23,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.BastionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BlockedPod"):
 		return &windowsv1alpha1.BlockedPodApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ClusterAPISource"):
-		return &windowsv1alpha1.ClusterAPISourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ContainerdTemplate"):
 		return &windowsv1alpha1.ContainerdTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CredentialsStatus"):

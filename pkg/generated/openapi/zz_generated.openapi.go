@@ -31,7 +31,6 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.CertificateInspection{}.OpenAPIModelName():             schema_pkg_apis_windows_v1alpha1_CertificateInspection(ref),
 		v1alpha1.CheckFinding{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_CheckFinding(ref),
 		v1alpha1.CheckLayer{}.OpenAPIModelName():                        schema_pkg_apis_windows_v1alpha1_CheckLayer(ref),
-		v1alpha1.ClusterAPISource{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_ClusterAPISource(ref),
 		v1alpha1.ConfigurationInspection{}.OpenAPIModelName():           schema_pkg_apis_windows_v1alpha1_ConfigurationInspection(ref),
 		v1alpha1.ContainerdTemplate{}.OpenAPIModelName():                schema_pkg_apis_windows_v1alpha1_ContainerdTemplate(ref),
 		v1alpha1.CredentialsStatus{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_CredentialsStatus(ref),
@@ -549,43 +548,6 @@ func schema_pkg_apis_windows_v1alpha1_CheckLayer(ref common.ReferenceCallback) c
 		},
 		Dependencies: []string{
 			metav1.Duration{}.OpenAPIModelName()},
-	}
-}
-
-func schema_pkg_apis_windows_v1alpha1_ClusterAPISource(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "ClusterAPISource names an object of group cluster.x-k8s.io in the namespace of the pool.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"kind": {
-						SchemaProps: spec.SchemaProps{
-							Description: "MachineDeployment or MachineSet. Required.\n\nPossible enum values:\n - `\"MachineDeployment\"` stands for a MachineDeployment.\n - `\"MachineSet\"` stands for a MachineSet that no MachineDeployment controls.",
-							Default:     "",
-							Type:        []string{"string"},
-							Format:      "",
-							Enum:        []interface{}{"MachineDeployment", "MachineSet"},
-						},
-					},
-					"name": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Name of the object. Required.",
-							Default:     "",
-							MaxLength:   ptr.To[int64](253),
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-				},
-				Required: []string{"kind", "name"},
-			},
-			VendorExtensible: spec.VendorExtensible{
-				Extensions: spec.Extensions{
-					"x-kubernetes-map-type": "atomic",
-				},
-			},
-		},
 	}
 }
 
@@ -2426,12 +2388,6 @@ func schema_pkg_apis_windows_v1alpha1_PoolSource(ref common.ReferenceCallback) c
 							Ref:         ref(v1alpha1.SourceReference{}.OpenAPIModelName()),
 						},
 					},
-					"clusterAPI": {
-						SchemaProps: spec.SchemaProps{
-							Description: "A MachineDeployment of Cluster API, or a MachineSet of it that no MachineDeployment controls, in the namespace of the pool, which has to have its name. It has to be of the cluster that the controller knows as this one (its flag --cluster-api-cluster). The controller makes the pool of each of Windows by itself.",
-							Ref:         ref(v1alpha1.ClusterAPISource{}.OpenAPIModelName()),
-						},
-					},
 					"configMap": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The ConfigMap windows-instances in the namespace of the controller (its flag --instances-configmap), for the pool of the same name there; no other one is read. The controller makes that pool by itself.",
@@ -2451,7 +2407,6 @@ func schema_pkg_apis_windows_v1alpha1_PoolSource(ref common.ReferenceCallback) c
 					"x-kubernetes-unions": []interface{}{
 						map[string]interface{}{
 							"fields-to-discriminateBy": map[string]interface{}{
-								"clusterAPI": "ClusterAPI",
 								"configMap":  "ConfigMap",
 								"instances":  "Instances",
 								"machineSet": "MachineSet",
@@ -2462,7 +2417,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolSource(ref common.ReferenceCallback) c
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ClusterAPISource{}.OpenAPIModelName(), v1alpha1.InstancesSource{}.OpenAPIModelName(), v1alpha1.SourceReference{}.OpenAPIModelName()},
+			v1alpha1.InstancesSource{}.OpenAPIModelName(), v1alpha1.SourceReference{}.OpenAPIModelName()},
 	}
 }
 
@@ -4578,14 +4533,6 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 							Description: "While true the controller leaves the host alone: it neither connects to it nor begins anything on it. An operation that has begun to change the host is completed. Drains and uncordons that users request are run, and other requests fail; logs, sessions, inspect and check work. Default false.",
 							Type:        []string{"boolean"},
 							Format:      "",
-						},
-					},
-					"management": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Who makes the host a node. Empty, or Managed: the controller configures it, and keeps it so. Observed: others do, as a bootstrap provider of Cluster API does, and the controller configures nothing on it and leaves its Node and its certificate requests to them; logs, sessions, inspect, check, and the drains and reboots that users request, work. It means nothing for a host that was configured here already.\n\nPossible enum values:\n - `\"Managed\"` has the controller configure the host.\n - `\"Observed\"` leaves that to others.",
-							Type:        []string{"string"},
-							Format:      "",
-							Enum:        []interface{}{"Managed", "Observed"},
 						},
 					},
 					"providerID": {

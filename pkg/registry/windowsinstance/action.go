@@ -222,10 +222,6 @@ func userName(ctx context.Context) (string, error) {
 func recordOperation(t v1alpha1.OperationType, drain *v1alpha1.DrainOptions, reboot *v1alpha1.RebootOptions) func(*windows.WindowsInstance, string, time.Time) error {
 	random := rand.String(v1alpha1.OperationIDLength)
 	return func(instance *windows.WindowsInstance, user string, now time.Time) error {
-		if t == v1alpha1.OperationReconfigure && instance.Spec.Management == windows.ManagementPolicy(v1alpha1.ManagementObserved) {
-			return apierrors.NewConflict(windows.Resource("windowsinstances"), instance.Name, errors.New(
-				"spec.management is Observed, so that others make the host a node and nothing is configured on it; to have it configured here, first change that"))
-		}
 		o := v1alpha1.NewOperation(t, random, v1alpha1.OriginUser, user, now)
 		o.Drain, o.Reboot = drain, withTimeout(instance, reboot)
 		return record(instance, o)

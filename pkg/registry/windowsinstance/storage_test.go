@@ -625,24 +625,6 @@ func TestAdoptIsRefused(t *testing.T) {
 	}
 }
 
-// TestReconfigureOfObserved: a host that others configure is not configured here because somebody asks for that.
-func TestReconfigureOfObserved(t *testing.T) {
-	for _, dry := range []bool{false, true} {
-		s := newStorage(t, base.Deleters{}, newInstance(heldByHost, loggedIn, func(i *windows.WindowsInstance) { i.Spec.Management = "Observed" }))
-		options := &metav1.CreateOptions{}
-		if dry {
-			options.DryRun = []string{metav1.DryRunAll}
-		}
-		_, err := s.Reconfigure.Create(requestAs("jane", "reconfigure"), "win-1", &windows.WindowsInstanceReconfigure{}, rest.ValidateAllObjectFunc, options)
-		if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), "spec.management is Observed") || s.memory.writes > 0 || s.hosts.planned != nil {
-			t.Errorf("dry run %v: %v, %d writes, planned %v", dry, err, s.memory.writes, s.hosts.planned)
-		}
-		if _, err := s.Reboot.Create(requestAs("jane", "reboot"), "win-1", &windows.WindowsInstanceReboot{}, rest.ValidateAllObjectFunc, options); err != nil {
-			t.Errorf("dry run %v: it may be restarted: %v", dry, err)
-		}
-	}
-}
-
 // TestReleaseIsRefused: only a host of ours that is a Node is given back, once, and where there may be somebody to take it. Otherwise
 // nothing is recorded. What a release has begun can be requested again.
 func TestReleaseIsRefused(t *testing.T) {

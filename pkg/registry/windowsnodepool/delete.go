@@ -67,8 +67,6 @@ func remedy(pool *windows.WindowsNodePool) string {
 		return fmt.Sprintf("to remove hosts, remove their entries from ConfigMap %s; the pool goes with the ConfigMap", source.ConfigMap.Name)
 	case source.MachineSet != nil:
 		return fmt.Sprintf("to remove hosts, scale or delete MachineSet %s; the pool goes with it", source.MachineSet.Name)
-	case source.ClusterAPI != nil:
-		return fmt.Sprintf("to remove hosts, scale or delete %s %s of Cluster API; the pool goes with it", source.ClusterAPI.Kind, source.ClusterAPI.Name)
 	default:
 		return "first delete them, or give them another pool in spec.poolRef"
 	}

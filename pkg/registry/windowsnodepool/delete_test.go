@@ -28,7 +28,6 @@ func TestDeleteGuard(t *testing.T) {
 		manager    = "system:kube-controller-manager"
 	)
 	fromConfigMap := windows.PoolSource{ConfigMap: &windows.SourceReference{Name: "windows-instances"}}
-	fromClusterAPI := windows.PoolSource{ClusterAPI: &windows.ClusterAPISource{Kind: "MachineDeployment", Name: "win"}}
 	fromMachines := windows.PoolSource{MachineSet: &windows.SourceReference{Name: "winworker"}}
 	byHand := windows.PoolSource{Instances: &windows.InstancesSource{}}
 	now := metav1.Now()
@@ -52,7 +51,6 @@ func TestDeleteGuard(t *testing.T) {
 		{"nobody", "", byHand, "", []string{"a"}, nil, false, []string{"instance a"}},
 		{"the controller, empty", controller, fromConfigMap, "ConfigMap ns/windows-instances", nil, nil, false, nil},
 		{"the controller, with hosts", controller, fromConfigMap, "ConfigMap ns/windows-instances", []string{"a"}, nil, false, []string{"instance a"}},
-		{"a person, with a host of Cluster API", "jane", fromClusterAPI, "MachineDeployment.cluster.x-k8s.io ns/win", []string{"a"}, nil, false, []string{"instance a", "MachineDeployment win of Cluster API"}},
 		{"the garbage collector, empty", gc, fromMachines, "MachineSet ns/winworker", nil, nil, false, nil},
 		{"the garbage collector, with hosts", gc, fromMachines, "MachineSet ns/winworker", []string{"a"}, nil, false, []string{"instance a"}},
 		{"the namespace controller", namespaces, fromConfigMap, "ConfigMap ns/windows-instances", []string{"a"}, nil, true, nil},

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -146,9 +145,6 @@ func (r *ScaleREST) machineSet(ctx context.Context, name, action string) (*windo
 		return pool, source.MachineSet.Name, nil
 	}
 	why := "its hosts are WindowsInstances created by hand: create or delete those that name the pool in spec.poolRef"
-	if ref := source.ClusterAPI; ref != nil {
-		why = fmt.Sprintf("its hosts are those of a %s of Cluster API, which is scaled itself: kubectl scale %ss.cluster.x-k8s.io %s -n %s --replicas=N", ref.Kind, strings.ToLower(string(ref.Kind)), ref.Name, pool.Namespace)
-	}
 	if source.ConfigMap != nil {
 		why = fmt.Sprintf("its hosts are the entries of ConfigMap %s/%s: add or remove entries there", pool.Namespace, source.ConfigMap.Name)
 	}

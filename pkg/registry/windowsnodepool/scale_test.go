@@ -151,7 +151,6 @@ func TestScaleOfNoMachineSet(t *testing.T) {
 	}{
 		{"made by hand", "p", windows.PoolSource{Instances: &windows.InstancesSource{}}, nil, http.StatusMethodNotAllowed, `WindowsNodePool "p" cannot be scaled: its hosts are WindowsInstances created by hand`},
 		{"made from a ConfigMap", "p", windows.PoolSource{ConfigMap: &windows.SourceReference{Name: "c"}}, nil, http.StatusMethodNotAllowed, `WindowsNodePool "p" cannot be scaled: its hosts are the entries of ConfigMap default/c`},
-		{"of Cluster API", "p", windows.PoolSource{ClusterAPI: &windows.ClusterAPISource{Kind: "MachineDeployment", Name: "d"}}, nil, http.StatusMethodNotAllowed, `kubectl scale machinedeployments.cluster.x-k8s.io d -n default --replicas=N`},
 		{"no such pool", "q", validPool().Spec.Source, nil, http.StatusNotFound, "not found"},
 		{"the cluster refuses", "p", validPool().Spec.Source, tooMany, http.StatusTooManyRequests, `scaling WindowsNodePool "p" by MachineSet default/winworker: wait`},
 		{"the cluster is away", "p", validPool().Spec.Source, errors.New("no route"), http.StatusInternalServerError, `scaling WindowsNodePool "p" by MachineSet default/winworker: no route`},

@@ -132,10 +132,6 @@ func TestRulesOfANewPool(t *testing.T) {
 		}), []string{"FieldValueInvalid spec.updateStrategy.rollingUpdate.resumedAt"}},
 		{"two sources", windows.WindowsNodePoolSpec{Source: windows.PoolSource{Instances: &windows.InstancesSource{}, ConfigMap: &windows.SourceReference{Name: "x"}}}, []string{"FieldValueInvalid spec.source"}},
 		{"source without a name", windows.WindowsNodePoolSpec{Source: windows.PoolSource{ConfigMap: &windows.SourceReference{}}}, []string{"FieldValueRequired spec.source.configMap.name"}},
-		{"Cluster API", windows.WindowsNodePoolSpec{Source: windows.PoolSource{ClusterAPI: &windows.ClusterAPISource{Kind: "MachineDeployment", Name: "win"}}}, nil},
-		{"another kind of Cluster API", windows.WindowsNodePoolSpec{Source: windows.PoolSource{ClusterAPI: &windows.ClusterAPISource{Kind: "MachinePool", Name: "win"}}}, []string{"FieldValueNotSupported spec.source.clusterAPI.kind"}},
-		{"no kind of Cluster API", windows.WindowsNodePoolSpec{Source: windows.PoolSource{ClusterAPI: &windows.ClusterAPISource{Name: "win"}}}, []string{"FieldValueRequired spec.source.clusterAPI.kind"}},
-		{"a bad name of Cluster API", windows.WindowsNodePoolSpec{Source: windows.PoolSource{ClusterAPI: &windows.ClusterAPISource{Kind: "MachineSet", Name: "A"}}}, []string{"FieldValueInvalid spec.source.clusterAPI.name"}},
 		{"bad name", windows.WindowsNodePoolSpec{Source: windows.PoolSource{MachineSet: &windows.SourceReference{Name: "A"}}}, []string{"FieldValueInvalid spec.source.machineSet.name"}},
 		{"Secret without a name", windows.WindowsNodePoolSpec{Source: validPool().Spec.Source, Template: windows.PoolTemplate{CredentialsSecretRef: &windows.SecretReference{}}}, []string{"FieldValueRequired spec.template.credentialsSecretRef.name"}},
 		{"taint", withTaint("a", "PreferNoSchedule"), nil},
@@ -199,9 +195,6 @@ func TestRulesOfAChangedPool(t *testing.T) {
 		want   []string
 	}{
 		{"paused", false, func(p *windows.WindowsNodePool) { p.Spec.Paused = true }, nil},
-		{"another kind of source", false, func(p *windows.WindowsNodePool) {
-			p.Spec.Source = windows.PoolSource{ClusterAPI: &windows.ClusterAPISource{Kind: "MachineSet", Name: "winworker"}}
-		}, []string{"FieldValueInvalid spec.source"}},
 		{"another MachineSet", false, func(p *windows.WindowsNodePool) { p.Spec.Source.MachineSet = &windows.SourceReference{Name: "x"} }, []string{"FieldValueInvalid spec.source"}},
 		{"another source", false, func(p *windows.WindowsNodePool) {
 			p.Spec.Source = windows.PoolSource{Instances: &windows.InstancesSource{}}
@@ -351,7 +344,6 @@ func TestTable(t *testing.T) {
 		pool windows.WindowsNodePool
 		want []any // without the age
 	}{
-		{"of Cluster API", windows.WindowsNodePool{Spec: windows.WindowsNodePoolSpec{Source: windows.PoolSource{ClusterAPI: &windows.ClusterAPISource{Kind: "MachineDeployment", Name: "win"}}}}, []any{"p", "MachineDeployment/win", int64(0), int64(0), int64(0), int64(0), "Pending"}},
 		{"new", windows.WindowsNodePool{Spec: validPool().Spec}, []any{"p", "MachineSet/winworker", int64(0), int64(0), int64(0), int64(0), "Pending"}},
 		{"counted", windows.WindowsNodePool{
 			Spec:   windows.WindowsNodePoolSpec{Source: windows.PoolSource{ConfigMap: &windows.SourceReference{Name: "windows-instances"}}},

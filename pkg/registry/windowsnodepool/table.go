@@ -47,8 +47,6 @@ func sourceCell(source *windows.PoolSource) string {
 	switch {
 	case source.MachineSet != nil:
 		return "MachineSet/" + source.MachineSet.Name
-	case source.ClusterAPI != nil:
-		return string(source.ClusterAPI.Kind) + "/" + source.ClusterAPI.Name
 	case source.ConfigMap != nil:
 		return "ConfigMap/" + source.ConfigMap.Name
 	case source.Instances != nil:

@@ -155,8 +155,6 @@ const (
 	ReasonInputsMissing = "InputsMissing"
 	// ReasonForeignNode (Configured=Unknown, UpToDate=Unknown): others made the host a node, and it is left to them.
 	ReasonForeignNode = "ForeignNode"
-	// ReasonObserved (Configured=Unknown, UpToDate=Unknown): spec.management says that others make the host a node, and it is left to them.
-	ReasonObserved = "Observed"
 	// ReasonManagedByWMCO (Configured=Unknown, UpToDate=Unknown): the Windows Machine Config Operator runs, and made the host a node or may be about to: the host is only watched.
 	ReasonManagedByWMCO = "ManagedByWMCO"
 	// ReasonNotManaged (Configured=Unknown): the controller has no payload, so that hosts are watched and not configured.
@@ -211,9 +209,6 @@ const (
 	// ReasonLabelRemoved (SourceSynced=False), of an instance: its Machine lives on, and is not one
 	// of Windows any more by its label.
 	ReasonLabelRemoved = "LabelRemoved"
-	// ReasonSourcePaused (SourceSynced=False), of an instance: Cluster API does not manage its Machine now, say because that is moved to
-	// another cluster. The instance is paused.
-	ReasonSourcePaused = "SourcePaused"
 	// ReasonReplacementsStopped (SourceSynced=False), of a pool: the hosts of its Machines refuse the key, also after
 	// one of them was replaced, or none has come for long that accepts it.
 	ReasonReplacementsStopped = "ReplacementsStopped"

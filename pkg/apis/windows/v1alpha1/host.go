@@ -58,11 +58,6 @@ func (s *WindowsInstanceStatus) KeptOff() *metav1.Condition {
 	return c
 }
 
-// Observed says whether the host is only watched, because its instance says so. One that something of ours has configured is not.
-func (i *WindowsInstance) Observed() bool {
-	return i.Spec.Management == ManagementObserved && !i.Status.MayHaveChangedHost()
-}
-
 // OfAnotherNamespace says whether the host was found to be configured for another namespace. The instance then
 // keeps nobody off it.
 func (s *WindowsInstanceStatus) OfAnotherNamespace() bool {

@@ -105,13 +105,6 @@ type WindowsInstanceSpec struct {
 	// users request are run, and other requests fail; logs, sessions, inspect and check work. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// Who makes the host a node. Empty, or Managed: the controller configures it, and keeps it so. Observed: others do, as a bootstrap
-	// provider of Cluster API does, and the controller configures nothing on it and leaves its Node and its certificate requests to them;
-	// logs, sessions, inspect, check, and the drains and reboots that users request, work. It means nothing for a host that was
-	// configured here already.
-	// +optional
-	// +k8s:optional
-	Management ManagementPolicy `json:"management,omitempty"`
 	// The provider's ID of the machine behind the host, as in Node.spec.providerID.
 	// Used to find the Node of the host, which gets it if it has none. IDs of Azure and vSphere are compared without regard to case; one that
 	// ends with a slash names no machine, and is not used. Cannot be changed to that of another machine once the host was
@@ -134,18 +127,6 @@ type WindowsInstanceSpec struct {
 	// +k8s:optional
 	Removal *RemovalOptions `json:"removal,omitempty"`
 }
-
-// ManagementPolicy is who makes a host a node.
-// +enum
-// +k8s:enum
-type ManagementPolicy string
-
-const (
-	// ManagementManaged has the controller configure the host.
-	ManagementManaged ManagementPolicy = "Managed"
-	// ManagementObserved leaves that to others.
-	ManagementObserved ManagementPolicy = "Observed"
-)
 
 // RemovalPolicy is what happens to a host whose WindowsInstance is deleted.
 // +enum

@@ -354,13 +354,6 @@ type PoolSource struct {
 	// +k8s:optional
 	// +k8s:unionMember
 	MachineSet *SourceReference `json:"machineSet,omitempty"`
-	// A MachineDeployment of Cluster API, or a MachineSet of it that no MachineDeployment controls, in the namespace of the pool, which
-	// has to have its name. It has to be of the cluster that the controller knows as this one (its flag --cluster-api-cluster). The
-	// controller makes the pool of each of Windows by itself.
-	// +optional
-	// +k8s:optional
-	// +k8s:unionMember
-	ClusterAPI *ClusterAPISource `json:"clusterAPI,omitempty"`
 	// The ConfigMap windows-instances in the namespace of the controller (its flag --instances-configmap), for the pool of the same name
 	// there; no other one is read. The controller makes that pool by itself.
 	// +optional
@@ -378,30 +371,6 @@ type PoolSource struct {
 // SourceReference names an object in the namespace of the pool.
 // +structType=atomic
 type SourceReference struct {
-	// Name of the object. Required.
-	// +k8s:required
-	// +k8s:maxLength=253
-	Name string `json:"name"`
-}
-
-// ClusterAPIKind is a kind of group cluster.x-k8s.io that Machines come from.
-// +enum
-// +k8s:enum
-type ClusterAPIKind string
-
-const (
-	// ClusterAPIMachineDeployment stands for a MachineDeployment.
-	ClusterAPIMachineDeployment ClusterAPIKind = "MachineDeployment"
-	// ClusterAPIMachineSet stands for a MachineSet that no MachineDeployment controls.
-	ClusterAPIMachineSet ClusterAPIKind = "MachineSet"
-)
-
-// ClusterAPISource names an object of group cluster.x-k8s.io in the namespace of the pool.
-// +structType=atomic
-type ClusterAPISource struct {
-	// MachineDeployment or MachineSet. Required.
-	// +k8s:required
-	Kind ClusterAPIKind `json:"kind"`
 	// Name of the object. Required.
 	// +k8s:required
 	// +k8s:maxLength=253

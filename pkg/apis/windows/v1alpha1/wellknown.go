@@ -41,14 +41,6 @@ const (
 	SourceAnnotation = "windows.openshift.io/source"
 )
 
-// Of WindowsInstances of Cluster API.
-const (
-	// MachineUIDAnnotation is written by windows-controller and has the UID of the Machine of Cluster API that SourceAnnotation names. It stands
-	// for an owner reference, which such an instance does not have: Machines that are moved to another cluster are deleted here, and their
-	// hosts stay. It is written again if somebody removes it.
-	MachineUIDAnnotation = "windows.openshift.io/machine-uid"
-)
-
 // Of WindowsNodePools, also of those of MachineSets.
 const (
 	// ConfirmRemovalAnnotation is written by people and confirms that the hosts may be removed that a condition of

@@ -49,11 +49,6 @@ func (in CheckLayer) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
-func (in ClusterAPISource) OpenAPIModelName() string {
-	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ClusterAPISource"
-}
-
-// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ConfigurationInspection) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ConfigurationInspection"
 }

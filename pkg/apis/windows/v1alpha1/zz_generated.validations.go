@@ -462,93 +462,6 @@ func Validate_ChangeImpact(
 	return errs
 }
 
-var symbolsForClusterAPIKind = sets.New(ClusterAPIMachineDeployment, ClusterAPIMachineSet)
-
-// Validate_ClusterAPIKind validates an instance of ClusterAPIKind according
-// to declarative validation rules in the API schema.
-func Validate_ClusterAPIKind(
-	ctx context.Context, op operation.Operation, fldPath *field.Path,
-	obj, oldObj *ClusterAPIKind) (errs field.ErrorList) {
-
-	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForClusterAPIKind, nil); len(e) != 0 {
-		errs = append(errs, e...)
-	}
-
-	return errs
-}
-
-// Validate_ClusterAPISource validates an instance of ClusterAPISource according
-// to declarative validation rules in the API schema.
-func Validate_ClusterAPISource(
-	ctx context.Context, op operation.Operation, fldPath *field.Path,
-	obj, oldObj *ClusterAPISource) (errs field.ErrorList) {
-
-	{ // field ClusterAPISource.Kind
-		fn := func(
-			fldPath *field.Path,
-			obj, oldObj *ClusterAPIKind,
-			oldValueCorrelated bool) (errs field.ErrorList) {
-			// don't revalidate unchanged data
-			if oldValueCorrelated && op.Type == operation.Update {
-				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
-					return nil
-				}
-			}
-			// call field-attached validations
-			earlyReturn := false
-			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
-				errs = append(errs, e...)
-				earlyReturn = true
-			}
-			if earlyReturn {
-				return // do not proceed
-			}
-			// call the type's validation function
-			errs = append(errs, Validate_ClusterAPIKind(ctx, op, fldPath, obj, oldObj)...)
-			return
-		}
-		oldVal := safe.Field(oldObj,
-			func(oldObj *ClusterAPISource) *ClusterAPIKind {
-				return &oldObj.Kind
-			})
-		errs = append(errs, fn(fldPath.Child("kind"), &obj.Kind, oldVal, oldObj != nil)...)
-	}
-
-	{ // field ClusterAPISource.Name
-		fn := func(
-			fldPath *field.Path,
-			obj, oldObj *string,
-			oldValueCorrelated bool) (errs field.ErrorList) {
-			// don't revalidate unchanged data
-			if oldValueCorrelated && op.Type == operation.Update {
-				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
-					return nil
-				}
-			}
-			// call field-attached validations
-			earlyReturn := false
-			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
-				errs = append(errs, e...)
-				earlyReturn = true
-			}
-			if earlyReturn {
-				return // do not proceed
-			}
-			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 253); len(e) != 0 {
-				errs = append(errs, e...)
-			}
-			return
-		}
-		oldVal := safe.Field(oldObj,
-			func(oldObj *ClusterAPISource) *string {
-				return &oldObj.Name
-			})
-		errs = append(errs, fn(fldPath.Child("name"), &obj.Name, oldVal, oldObj != nil)...)
-	}
-
-	return errs
-}
-
 var symbolsForContainerdLogLevel = sets.New(ContainerdLogDebug, ContainerdLogError, ContainerdLogInfo, ContainerdLogTrace, ContainerdLogWarn)
 
 // Validate_ContainerdLogLevel validates an instance of ContainerdLogLevel according
@@ -1184,21 +1097,6 @@ func Validate_MaintenanceWindow(
 				return &oldObj.TimeZone
 			})
 		errs = append(errs, fn(fldPath.Child("timeZone"), &obj.TimeZone, oldVal, oldObj != nil)...)
-	}
-
-	return errs
-}
-
-var symbolsForManagementPolicy = sets.New(ManagementManaged, ManagementObserved)
-
-// Validate_ManagementPolicy validates an instance of ManagementPolicy according
-// to declarative validation rules in the API schema.
-func Validate_ManagementPolicy(
-	ctx context.Context, op operation.Operation, fldPath *field.Path,
-	obj, oldObj *ManagementPolicy) (errs field.ErrorList) {
-
-	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForManagementPolicy, nil); len(e) != 0 {
-		errs = append(errs, e...)
 	}
 
 	return errs
@@ -2665,7 +2563,7 @@ func Validate_PoolRollingUpdate(
 	return errs
 }
 
-var unionMembershipFor_github_com_openshift_windows_instance_api_pkg_apis_windows_v1alpha1_PoolSource_ = validate.NewUnionMembership(validate.NewUnionMember("machineSet"), validate.NewUnionMember("clusterAPI"), validate.NewUnionMember("configMap"), validate.NewUnionMember("instances"))
+var unionMembershipFor_github_com_openshift_windows_instance_api_pkg_apis_windows_v1alpha1_PoolSource_ = validate.NewUnionMembership(validate.NewUnionMember("machineSet"), validate.NewUnionMember("configMap"), validate.NewUnionMember("instances"))
 
 // Validate_PoolSource validates an instance of PoolSource according
 // to declarative validation rules in the API schema.
@@ -2679,12 +2577,6 @@ func Validate_PoolSource(
 				return false
 			}
 			return obj.MachineSet != nil
-		},
-		func(obj *PoolSource) bool {
-			if obj == nil {
-				return false
-			}
-			return obj.ClusterAPI != nil
 		},
 		func(obj *PoolSource) bool {
 			if obj == nil {
@@ -2729,36 +2621,6 @@ func Validate_PoolSource(
 				return oldObj.MachineSet
 			})
 		errs = append(errs, fn(fldPath.Child("machineSet"), obj.MachineSet, oldVal, oldObj != nil)...)
-	}
-
-	{ // field PoolSource.ClusterAPI
-		fn := func(
-			fldPath *field.Path,
-			obj, oldObj *ClusterAPISource,
-			oldValueCorrelated bool) (errs field.ErrorList) {
-			// don't revalidate unchanged data
-			if oldValueCorrelated && op.Type == operation.Update {
-				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
-					return nil
-				}
-			}
-			// call field-attached validations
-			earlyReturn := false
-			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
-				earlyReturn = true
-			}
-			if earlyReturn {
-				return // do not proceed
-			}
-			// call the type's validation function
-			errs = append(errs, Validate_ClusterAPISource(ctx, op, fldPath, obj, oldObj)...)
-			return
-		}
-		oldVal := safe.Field(oldObj,
-			func(oldObj *PoolSource) *ClusterAPISource {
-				return oldObj.ClusterAPI
-			})
-		errs = append(errs, fn(fldPath.Child("clusterAPI"), obj.ClusterAPI, oldVal, oldObj != nil)...)
 	}
 
 	{ // field PoolSource.ConfigMap
@@ -4783,36 +4645,6 @@ func Validate_WindowsInstanceSpec(
 	}
 
 	// field WindowsInstanceSpec.Paused has no validation
-
-	{ // field WindowsInstanceSpec.Management
-		fn := func(
-			fldPath *field.Path,
-			obj, oldObj *ManagementPolicy,
-			oldValueCorrelated bool) (errs field.ErrorList) {
-			// don't revalidate unchanged data
-			if oldValueCorrelated && op.Type == operation.Update {
-				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
-					return nil
-				}
-			}
-			// call field-attached validations
-			earlyReturn := false
-			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
-				earlyReturn = true
-			}
-			if earlyReturn {
-				return // do not proceed
-			}
-			// call the type's validation function
-			errs = append(errs, Validate_ManagementPolicy(ctx, op, fldPath, obj, oldObj)...)
-			return
-		}
-		oldVal := safe.Field(oldObj,
-			func(oldObj *WindowsInstanceSpec) *ManagementPolicy {
-				return &oldObj.Management
-			})
-		errs = append(errs, fn(fldPath.Child("management"), &obj.Management, oldVal, oldObj != nil)...)
-	}
 
 	{ // field WindowsInstanceSpec.ProviderID
 		fn := func(

@@ -54,9 +54,6 @@ func validatePoolSpec(spec *windows.WindowsNodePoolSpec, path *field.Path) field
 	if ref := spec.Source.MachineSet; ref != nil {
 		errs = append(errs, validateName(ref.Name, source.Child("machineSet", "name"))...)
 	}
-	if ref := spec.Source.ClusterAPI; ref != nil {
-		errs = append(errs, validateName(ref.Name, source.Child("clusterAPI", "name"))...)
-	}
 	if ref := spec.Source.ConfigMap; ref != nil {
 		errs = append(errs, validateName(ref.Name, source.Child("configMap", "name"))...)
 	}

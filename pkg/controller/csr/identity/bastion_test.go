@@ -123,7 +123,7 @@ func TestCertificatesThroughBastion(t *testing.T) {
 		if err != nil || (len(h.Addresses) == 1) != proven {
 			t.Errorf("through %q the host has the addresses %v, %v", bastion, h.Addresses, err)
 		}
-		taken, err := MachineNamed(t.Context(), reader, nil, instance, "master-0")
+		taken, err := MachineNamed(t.Context(), reader, instance, "master-0")
 		if err != nil || (taken == nil) != proven {
 			t.Errorf("through %q the name is that of Machine %v, %v", bastion, taken, err)
 		}

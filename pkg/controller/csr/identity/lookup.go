@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -21,10 +20,11 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/capi"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/origin"
 )
+
+// kindMachine is the kind of the owners of instances that come from Machines.
+const kindMachine = "Machine"
 
 // Resolver looks up names in DNS. [net.Resolver] is one.
 type Resolver interface {
@@ -62,69 +62,48 @@ func absolute(nodeName string) (string, bool) {
 // MachineOf returns the reference to the Machine that an instance comes from, nil if it
 // comes from none.
 func MachineOf(instance *v1alpha1.WindowsInstance) *metav1.OwnerReference {
-	return origin.Machine(instance)
+	owner := metav1.GetControllerOfNoCopy(instance)
+	if owner == nil || owner.Kind != kindMachine || owner.APIVersion != machinev1beta1.SchemeGroupVersion.String() {
+		return nil
+	}
+	return owner
 }
 
 // MachineNamed returns a Machine whose Node may have that name and which is not that of an instance, nil
 // if there is none. A Machine is that of an instance that comes from it, or whose host was found at one of
-// its addresses. clusterAPI has those of Cluster API. The error is [capi.ErrNotKnown] as long as nobody knows these.
-func MachineNamed(ctx context.Context, reader client.Reader, clusterAPI *capi.Machines, instance *v1alpha1.WindowsInstance, nodeName string) (*machinev1beta1.Machine, error) {
+// its addresses.
+func MachineNamed(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance, nodeName string) (*machinev1beta1.Machine, error) {
 	var machines machinev1beta1.MachineList
-	if err := reader.List(ctx, &machines, client.UnsafeDisableDeepCopy); err != nil && !meta.IsNoMatchError(err) { // there may be no Machine API
+	if err := reader.List(ctx, &machines, client.UnsafeDisableDeepCopy); err != nil {
+		if meta.IsNoMatchError(err) {
+			return nil, nil //nolint:nilnil // there is no Machine API
+		}
 		return nil, fmt.Errorf("listing the Machines: %w", err)
 	}
+	owner := MachineOf(instance)
 	for i := range machines.Items {
-		if named(&machines.Items[i], nodeName) && !isThatOf(&machines.Items[i], instance) {
-			return &machines.Items[i], nil
+		machine := &machines.Items[i]
+		// A Node may have the name of its Machine with the DNS suffix of its host.
+		named := slices.Contains(policy.HostNames(nodeName), machine.Name) || machine.Status.NodeRef != nil && machine.Status.NodeRef.Name == nodeName
+		found := owner != nil && owner.UID == machine.UID
+		for _, address := range machine.Status.Addresses {
+			named = named || slices.Contains(policy.HostNames(address.Address), nodeName)
+			found = found || slices.Contains(instance.Status.ProvenAt(), CanonicalAddress(address.Address))
 		}
-	}
-	others, err := clusterAPI.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, other := range others {
-		also := slices.ContainsFunc(machines.Items, func(m machinev1beta1.Machine) bool { return other.IsAlso(&m) })
-		if machine := other.AsOfMachineAPI(); !also && named(machine, nodeName) && !isThatOf(machine, instance) {
+		if named && !found {
 			return machine, nil
 		}
 	}
 	return nil, nil //nolint:nilnil // none is the ordinary answer
 }
 
-// named says whether the Node of a Machine may have that name, which may be the name of the Machine with the DNS suffix of its host.
-func named(machine *machinev1beta1.Machine, nodeName string) bool {
-	if slices.Contains(policy.HostNames(nodeName), machine.Name) || machine.Status.NodeRef != nil && machine.Status.NodeRef.Name == nodeName {
-		return true
-	}
-	return slices.ContainsFunc(machine.Status.Addresses, func(a corev1.NodeAddress) bool { return slices.Contains(policy.HostNames(a.Address), nodeName) })
-}
-
-// isThatOf says whether a Machine is that of an instance.
-func isThatOf(machine *machinev1beta1.Machine, instance *v1alpha1.WindowsInstance) bool {
-	if owner := MachineOf(instance); owner != nil && owner.UID == machine.UID {
-		return true
-	}
-	return slices.ContainsFunc(machine.Status.Addresses, func(a corev1.NodeAddress) bool {
-		return slices.Contains(instance.Status.ProvenAt(), CanonicalAddress(a.Address))
-	})
-}
-
-// Machine reads the Machine that an instance comes from, nil if there is none. Where that is one of Cluster API, the error is
-// [capi.ErrNotKnown] as long as nobody knows these.
-func Machine(ctx context.Context, reader client.Reader, clusterAPI *capi.Machines, instance *v1alpha1.WindowsInstance) (*machinev1beta1.Machine, error) {
+// Machine reads the Machine that an instance comes from, nil if there is none.
+func Machine(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance) (*machinev1beta1.Machine, error) {
 	owner := MachineOf(instance)
 	if owner == nil {
 		return nil, nil //nolint:nilnil // no Machine is an ordinary answer
 	}
-	key := client.ObjectKey{Namespace: instance.Namespace, Name: owner.Name}
-	if origin.MachineOfMachineAPI(instance) == nil {
-		machine, err := clusterAPI.Get(ctx, key)
-		if err != nil || machine == nil || machine.UID != owner.UID {
-			return nil, err
-		}
-		return machine.AsOfMachineAPI(), nil
-	}
-	machine, err := object.Get(ctx, reader, key, &machinev1beta1.Machine{})
+	machine, err := object.Get(ctx, reader, client.ObjectKey{Namespace: instance.Namespace, Name: owner.Name}, &machinev1beta1.Machine{})
 	if meta.IsNoMatchError(err) {
 		return nil, nil //nolint:nilnil // the Machine API was removed
 	}

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/capi"
 )
 
 // Nodes answers whose Node a Node is. How sure the answer is differs: [Nodes.Find] says
@@ -28,8 +27,6 @@ type Nodes struct {
 	// namespace stands for it, and what others claim of their hosts does not count, see
 	// [Host.DropClaims]. Required.
 	Namespace string
-	// ClusterAPI has the Machines of Cluster API. Nil: there are none. Find does not use it.
-	ClusterAPI *capi.Machines
 }
 
 // Verdict is the answer of [Nodes.Verify].
@@ -66,7 +63,7 @@ func (n Nodes) Find(ctx context.Context, instance *v1alpha1.WindowsInstance) (*c
 // Node is set only if that is confirmed, for which DNS is asked if nodeName is [Host.Disputed]. The error
 // is [ErrLookingUp] if that has not answered yet.
 func (n Nodes) Host(ctx context.Context, instance *v1alpha1.WindowsInstance, nodeName string) (*Host, error) {
-	machine, err := Machine(ctx, n.Reader, n.ClusterAPI, instance)
+	machine, err := Machine(ctx, n.Reader, instance)
 	if err != nil {
 		return nil, err
 	}

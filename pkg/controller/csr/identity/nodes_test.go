@@ -383,7 +383,7 @@ func TestMachineOf(t *testing.T) {
 			if got := MachineOf(tt.instance); (got != nil) != tt.want {
 				t.Errorf("got %v", got)
 			}
-			if got, err := Machine(t.Context(), newReader(t, newMachine("m1")), nil, tt.instance); err != nil || (got != nil) != tt.want {
+			if got, err := Machine(t.Context(), newReader(t, newMachine("m1")), tt.instance); err != nil || (got != nil) != tt.want {
 				t.Errorf("got %v, %v", got, err)
 			}
 		})
@@ -400,7 +400,7 @@ func TestWithoutMachineAPI(t *testing.T) {
 				return tt.err
 			},
 		})
-		if machine, err := Machine(t.Context(), reader, nil, newInstance("i", ofMachine)); machine != nil || (err != nil) != tt.want {
+		if machine, err := Machine(t.Context(), reader, newInstance("i", ofMachine)); machine != nil || (err != nil) != tt.want {
 			t.Errorf("%v: got %v, %v", tt.err, machine, err)
 		}
 	}

@@ -12,10 +12,8 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/capi"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -32,46 +30,13 @@ func Objects(i *v1alpha1.WindowsInstance) []*corev1.ObjectReference {
 	return objects
 }
 
-// KnownToWMCO says whether WMCO takes on hosts of where an instance comes from: Machines of the Machine API and entries, and no others.
-func KnownToWMCO(i *v1alpha1.WindowsInstance) bool {
-	return MachineOfMachineAPI(i) != nil || configMap(i) != ""
-}
-
-const kindMachine = "Machine"
-
-// Machine is the Machine that an instance comes from, of the Machine API or of Cluster API, nil if it comes from none.
+// Machine is the Machine that an instance comes from, nil if it comes from none.
 func Machine(i *v1alpha1.WindowsInstance) *metav1.OwnerReference {
-	if machine := MachineOfMachineAPI(i); machine != nil {
-		return machine
-	}
-	if i.Annotations[v1alpha1.SourceAnnotation] != ClusterAPISource(kindMachine, i) {
-		return nil
-	}
-	return &metav1.OwnerReference{
-		APIVersion: capi.Group + "/" + capi.Versions[len(capi.Versions)-1], // the one that all releases have served
-		Kind:       kindMachine, Name: i.Name, UID: types.UID(i.Annotations[v1alpha1.MachineUIDAnnotation]),
-	}
-}
-
-// MachineOfMachineAPI is the Machine of the Machine API that an instance comes from, nil if it comes from none.
-func MachineOfMachineAPI(i *v1alpha1.WindowsInstance) *metav1.OwnerReference {
 	machine := metav1.GetControllerOfNoCopy(i)
-	if machine == nil || machine.Kind != kindMachine || machine.APIVersion != machinev1beta1.SchemeGroupVersion.String() {
+	if machine == nil || machine.Kind != "Machine" || machine.APIVersion != machinev1beta1.SchemeGroupVersion.String() {
 		return nil
 	}
 	return machine
-}
-
-// ClusterAPISource is the value of the source annotation on what is made from the object of Cluster API of that kind, with the namespace
-// and name of obj. No owner reference says it: see [v1alpha1.MachineUIDAnnotation].
-func ClusterAPISource(kind string, obj metav1.Object) string {
-	return kind + "." + capi.Group + " " + obj.GetNamespace() + "/" + obj.GetName()
-}
-
-// Machines is how kubectl is told the kind of a Machine.
-func Machines(machine *metav1.OwnerReference) string {
-	group, _, _ := strings.Cut(machine.APIVersion, "/")
-	return "machines." + group
 }
 
 // configMap is the ConfigMap that an instance comes from, in its namespace: whoever may write the annotation must not

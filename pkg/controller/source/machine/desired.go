@@ -47,10 +47,10 @@ func ownedBy(kind string, obj client.Object) *acmetav1.OwnerReferenceApplyConfig
 		WithController(true)
 }
 
-// RemoveAfter is for how long the host of a Machine that goes is waited for while it
+// removeAfter is for how long the host of a Machine that goes is waited for while it
 // cannot be reached. Usually the virtual machine goes with its Machine: there is nothing
 // left to be cleaned, and nobody who would say so.
-const RemoveAfter = 5 * time.Minute
+const removeAfter = 5 * time.Minute
 
 // instanceFor is what the controller wants of the instance of a Machine. What it
 // leaves out, such as credentials or host keys, belongs to people. current is the
@@ -64,8 +64,8 @@ func instanceFor(machine *machinev1beta1.Machine, current *v1alpha1.WindowsInsta
 		WithAddress(Address(machine.Status.Addresses, address)).
 		WithPort(v1alpha1.DefaultPort).
 		WithUsername(wmco.MachineUsername(platform))
-	if !RemovalChosen(current) {
-		spec.WithRemoval(acwindowsv1alpha1.RemovalOptions().WithAfterSeconds(int64(RemoveAfter / time.Second)))
+	if !removalChosen(current) {
+		spec.WithRemoval(acwindowsv1alpha1.RemovalOptions().WithAfterSeconds(int64(removeAfter / time.Second)))
 	}
 	if computerName != "" {
 		spec.WithNodeName(computerName)
@@ -82,11 +82,11 @@ func instanceFor(machine *machinev1beta1.Machine, current *v1alpha1.WindowsInsta
 		WithSpec(spec)
 }
 
-// AppliedPool returns the name of the pool that an instance got from a field manager. Empty: none. A Machine
+// appliedPool returns the name of the pool that an instance got from here. Empty: none. A Machine
 // that lives on keeps it when its MachineSet loses its label, or is deleted without its Machines:
 // otherwise all hosts of the set would lose the labels, taints and credentials of the pool at once.
-func AppliedPool(current *v1alpha1.WindowsInstance, fieldManager string) (string, error) {
-	applied, err := acwindowsv1alpha1.ExtractWindowsInstance(current, fieldManager)
+func appliedPool(current *v1alpha1.WindowsInstance) (string, error) {
+	applied, err := acwindowsv1alpha1.ExtractWindowsInstance(current, instanceManager)
 	if err != nil {
 		return "", fmt.Errorf("read managed fields of WindowsInstance %s: %w", client.ObjectKeyFromObject(current), err)
 	}
@@ -96,19 +96,19 @@ func AppliedPool(current *v1alpha1.WindowsInstance, fieldManager string) (string
 	return ptr.Deref(applied.Spec.PoolRef.Name, ""), nil
 }
 
-// RemovalChosen says whether somebody has set another time than [RemoveAfter], which
+// removalChosen says whether somebody has set another time than [removeAfter], which
 // then stays: it is a default.
-func RemovalChosen(current *v1alpha1.WindowsInstance) bool {
+func removalChosen(current *v1alpha1.WindowsInstance) bool {
 	if current == nil || current.Spec.Removal == nil || current.Spec.Removal.AfterSeconds == nil {
 		return false
 	}
-	return *current.Spec.Removal.AfterSeconds != int64(RemoveAfter/time.Second)
+	return *current.Spec.Removal.AfterSeconds != int64(removeAfter/time.Second)
 }
 
-// Paused is what a controller with that field manager wants of an instance whose Machine is
+// pausedInstance is what the controller wants of an instance whose Machine is
 // ignored: all that it wanted before, and paused.
-func Paused(current *v1alpha1.WindowsInstance, fieldManager string) (*acwindowsv1alpha1.WindowsInstanceApplyConfiguration, error) {
-	want, err := acwindowsv1alpha1.ExtractWindowsInstance(current, fieldManager)
+func pausedInstance(current *v1alpha1.WindowsInstance) (*acwindowsv1alpha1.WindowsInstanceApplyConfiguration, error) {
+	want, err := acwindowsv1alpha1.ExtractWindowsInstance(current, instanceManager)
 	if err != nil {
 		return nil, fmt.Errorf("read managed fields of WindowsInstance %s: %w", client.ObjectKeyFromObject(current), err)
 	}

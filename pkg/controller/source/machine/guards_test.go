@@ -195,7 +195,7 @@ func TestPlatform(t *testing.T) {
 		"it was deleted":     {clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(&mcfgv1.ControllerConfig{ObjectMeta: metav1.ObjectMeta{Name: "machine-config-controller"}}).Build(), ""},
 		"there is no object": {clientfake.NewClientBuilder().WithScheme(scheme).Build(), configv1.NonePlatformType},
 	} {
-		p := &PlatformReader{live: tt.live}
+		p := &platformReader{live: tt.live}
 		if got, err := p.Platform(t.Context()); got != tt.want || (err != nil) != (tt.want == "") {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}

@@ -19,7 +19,7 @@ import (
 // Leaving says whether the Machine that an instance comes from is being deleted and still there, so that the Machine API may wait for pods on its
 // Node. It is not for an instance that comes from none, nor where there is no Machine API.
 func Leaving(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance) (bool, error) {
-	owner := origin.MachineOfMachineAPI(instance)
+	owner := origin.Machine(instance)
 	if owner == nil {
 		return false, nil
 	}

@@ -113,11 +113,11 @@ func (r *Reconciler) apply(ctx context.Context, machine *machinev1beta1.Machine,
 		return err
 	}
 	if pool == "" && instance != nil {
-		if pool, err = AppliedPool(instance, instanceManager); err != nil {
+		if pool, err = appliedPool(instance); err != nil {
 			return err
 		}
 	}
-	name, problem := ComputerName(machine, instance, platform)
+	name, problem := computerName(machine, instance, platform)
 	if problem != "" {
 		problems = map[string]string{"metadata.name": problem}
 	}
@@ -154,7 +154,7 @@ func (r *Reconciler) pause(ctx context.Context, instance *v1alpha1.WindowsInstan
 	if instance == nil || !belongs(instance) || !instance.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	want, err := Paused(instance, instanceManager)
+	want, err := pausedInstance(instance)
 	if err != nil {
 		return err
 	}

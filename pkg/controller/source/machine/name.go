@@ -17,10 +17,10 @@ import (
 // Machine API adds a hyphen and five characters to it.
 const maxSetName = v1alpha1.MaxComputerName - 6
 
-// ComputerName returns the name that the host of a Machine gets, and why it gets none although hosts of the
+// computerName returns the name that the host of a Machine gets, and why it gets none although hosts of the
 // platform do. Both are empty where hosts keep their names, and for a host that is a Node already, or is about to
 // become one: that keeps the name under which it is one. A name that somebody has set stays.
-func ComputerName(machine *machinev1beta1.Machine, current *v1alpha1.WindowsInstance, platform configv1.PlatformType) (name, problem string) {
+func computerName(machine *machinev1beta1.Machine, current *v1alpha1.WindowsInstance, platform configv1.PlatformType) (name, problem string) {
 	if !wmco.RenamesComputer(platform) {
 		return "", ""
 	}

@@ -13,22 +13,19 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
-// PlatformReader tells the platform that the cluster runs on. A cluster never moves
+// platformReader tells the platform that the cluster runs on. A cluster never moves
 // to another one, so it is read once. It is safe for concurrent use.
-type PlatformReader struct {
+type platformReader struct {
 	live client.Reader // not a cache: there is one object, and it is read once
 
 	mu    sync.Mutex // guards known
 	known configv1.PlatformType
 }
 
-// NewPlatformReader reads through live, which must not be a cache.
-func NewPlatformReader(live client.Reader) *PlatformReader { return &PlatformReader{live: live} }
-
 // Platform returns the platform, or None in a cluster that is not OpenShift. That a cluster of OpenShift does not say it, as when its
 // Infrastructure was deleted, is an error: hosts would get the user and the name of another platform, and a Machine of vSphere would be
 // taken for one that can be replaced.
-func (p *PlatformReader) Platform(ctx context.Context) (configv1.PlatformType, error) {
+func (p *platformReader) Platform(ctx context.Context) (configv1.PlatformType, error) {
 	p.mu.Lock()
 	known := p.known
 	p.mu.Unlock()

@@ -81,7 +81,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 			},
 		}).
 		Build()
-	platform := &PlatformReader{live: f}
+	platform := &platformReader{live: f}
 	f.machines = &Reconciler{
 		client:    f,
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: instanceManager},
@@ -270,7 +270,7 @@ func TestUsernameAndPoolOfMachines(t *testing.T) {
 func TestPlatformCannotBeRead(t *testing.T) {
 	f := newFixture(t, windowsMachine("m", ""))
 	broken := errors.New("etcd is slow")
-	f.machines.platform = (&PlatformReader{live: interceptor.NewClient(f.WithWatch, interceptor.Funcs{
+	f.machines.platform = (&platformReader{live: interceptor.NewClient(f.WithWatch, interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return broken
 		},
@@ -637,10 +637,10 @@ func TestRemovalIsADefault(t *testing.T) {
 		name      string
 		set, want *v1alpha1.RemovalOptions
 	}{
-		{"a policy besides", &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, AfterSeconds: after(RemoveAfter)}, &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, AfterSeconds: after(RemoveAfter)}},
-		{"only a policy", &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon}, &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, AfterSeconds: after(RemoveAfter)}},
+		{"a policy besides", &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, AfterSeconds: after(removeAfter)}, &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, AfterSeconds: after(removeAfter)}},
+		{"only a policy", &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon}, &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, AfterSeconds: after(removeAfter)}},
 		{"another time", &v1alpha1.RemovalOptions{AfterSeconds: after(time.Hour)}, &v1alpha1.RemovalOptions{AfterSeconds: after(time.Hour)}},
-		{"nothing", nil, &v1alpha1.RemovalOptions{AfterSeconds: after(RemoveAfter)}},
+		{"nothing", nil, &v1alpha1.RemovalOptions{AfterSeconds: after(removeAfter)}},
 	} {
 		change(f, "m", &v1alpha1.WindowsInstance{}, func(i *v1alpha1.WindowsInstance) { i.Spec.Removal = step.set })
 		f.settle("m")

@@ -97,7 +97,7 @@ func (s *starter) Start(ctx context.Context) error {
 	if wait.PollUntilContextCancel(ctx, pollInterval, true, check) != nil {
 		return nil //nolint:nilerr // the manager ends, and so does the wait
 	}
-	platform := NewPlatformReader(s.mgr.GetAPIReader())
+	platform := &platformReader{live: s.mgr.GetAPIReader()}
 	if err := s.addMachines(platform); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func installed(mapper meta.RESTMapper) (bool, error) {
 	return true, nil
 }
 
-func (s *starter) addMachines(platform *PlatformReader) error {
+func (s *starter) addMachines(platform *platformReader) error {
 	r := &Reconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: instanceManager},
@@ -167,7 +167,7 @@ func (r *Reconciler) machinesOf(ctx context.Context, set types.NamespacedName) [
 	return requests
 }
 
-func (s *starter) addSets(platform *PlatformReader) error {
+func (s *starter) addSets(platform *platformReader) error {
 	r := &SetReconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: poolManager},

@@ -68,18 +68,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
-- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ClusterAPISource
-  map:
-    fields:
-    - name: kind
-      type:
-        scalar: string
-      default: ""
-    - name: name
-      type:
-        scalar: string
-      default: ""
-    elementRelationship: atomic
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ContainerdTemplate
   map:
     fields:
@@ -552,9 +540,6 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolSource
   map:
     fields:
-    - name: clusterAPI
-      type:
-        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ClusterAPISource
     - name: configMap
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SourceReference
@@ -566,8 +551,6 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SourceReference
     unions:
     - fields:
-      - fieldName: clusterAPI
-        discriminatorValue: ClusterAPI
       - fieldName: configMap
         discriminatorValue: ConfigMap
       - fieldName: instances
@@ -756,9 +739,6 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
-    - name: management
-      type:
-        scalar: string
     - name: nodeName
       type:
         scalar: string

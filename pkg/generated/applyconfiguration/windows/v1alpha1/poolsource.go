@@ -17,10 +17,6 @@ type PoolSourceApplyConfiguration struct {
 	// A MachineSet of group machine.openshift.io in the namespace of the pool, which has to have its name. The controller
 	// makes the pool of each MachineSet of Windows by itself.
 	MachineSet *SourceReferenceApplyConfiguration `json:"machineSet,omitempty"`
-	// A MachineDeployment of Cluster API, or a MachineSet of it that no MachineDeployment controls, in the namespace of the pool, which
-	// has to have its name. It has to be of the cluster that the controller knows as this one (its flag --cluster-api-cluster). The
-	// controller makes the pool of each of Windows by itself.
-	ClusterAPI *ClusterAPISourceApplyConfiguration `json:"clusterAPI,omitempty"`
 	// The ConfigMap windows-instances in the namespace of the controller (its flag --instances-configmap), for the pool of the same name
 	// there; no other one is read. The controller makes that pool by itself.
 	ConfigMap *SourceReferenceApplyConfiguration `json:"configMap,omitempty"`
@@ -40,14 +36,6 @@ func PoolSource() *PoolSourceApplyConfiguration {
 // If called multiple times, the MachineSet field is set to the value of the last call.
 func (b *PoolSourceApplyConfiguration) WithMachineSet(value *SourceReferenceApplyConfiguration) *PoolSourceApplyConfiguration {
 	b.MachineSet = value
-	return b
-}
-
-// WithClusterAPI sets the ClusterAPI field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ClusterAPI field is set to the value of the last call.
-func (b *PoolSourceApplyConfiguration) WithClusterAPI(value *ClusterAPISourceApplyConfiguration) *PoolSourceApplyConfiguration {
-	b.ClusterAPI = value
 	return b
 }
 

@@ -5,10 +5,6 @@
 
 package v1alpha1
 
-import (
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-)
-
 // WindowsInstanceSpecApplyConfiguration represents a declarative configuration of the WindowsInstanceSpec type for use
 // with apply.
 //
@@ -53,11 +49,6 @@ type WindowsInstanceSpecApplyConfiguration struct {
 	// nor begins anything on it. An operation that has begun to change the host is completed. Drains and uncordons that
 	// users request are run, and other requests fail; logs, sessions, inspect and check work. Default false.
 	Paused *bool `json:"paused,omitempty"`
-	// Who makes the host a node. Empty, or Managed: the controller configures it, and keeps it so. Observed: others do, as a bootstrap
-	// provider of Cluster API does, and the controller configures nothing on it and leaves its Node and its certificate requests to them;
-	// logs, sessions, inspect, check, and the drains and reboots that users request, work. It means nothing for a host that was
-	// configured here already.
-	Management *windowsv1alpha1.ManagementPolicy `json:"management,omitempty"`
 	// The provider's ID of the machine behind the host, as in Node.spec.providerID.
 	// Used to find the Node of the host, which gets it if it has none. IDs of Azure and vSphere are compared without regard to case; one that
 	// ends with a slash names no machine, and is not used. Cannot be changed to that of another machine once the host was
@@ -142,14 +133,6 @@ func (b *WindowsInstanceSpecApplyConfiguration) WithPoolRef(value *PoolReference
 // If called multiple times, the Paused field is set to the value of the last call.
 func (b *WindowsInstanceSpecApplyConfiguration) WithPaused(value bool) *WindowsInstanceSpecApplyConfiguration {
 	b.Paused = &value
-	return b
-}
-
-// WithManagement sets the Management field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Management field is set to the value of the last call.
-func (b *WindowsInstanceSpecApplyConfiguration) WithManagement(value windowsv1alpha1.ManagementPolicy) *WindowsInstanceSpecApplyConfiguration {
-	b.Management = &value
 	return b
 }
 
