@@ -133,9 +133,6 @@ func (m *MachineSets) Update(ctx context.Context, namespace, name string, change
 	}, nil
 }
 
-// clusterAPINamespace is where OpenShift has the MachineSets of Cluster API, each with the name of its copy of the Machine API.
-const clusterAPINamespace = "openshift-cluster-api"
-
 // refuseOfAnotherAPI is why a MachineSet of which another API has the authority is not scaled: its controller does not act on the number, and the number is
 // changed back to that of the other API. Nil: the Machine API has it, as in all clusters without Cluster API. It is no conflict: ours and kubectl try
 // those again.
@@ -148,7 +145,7 @@ func refuseOfAnotherAPI(set *machinev1beta1.MachineSet, replicas int32) error {
 		why = "another API takes it over, or gives it back (status.authoritativeAPI is Migrating), so a number has no effect now: try again when that has ended"
 	default:
 		why = fmt.Sprintf("Cluster API has the authority over it (status.authoritativeAPI is %s), so a number has no effect here. Scale the MachineSet of Cluster API: "+
-			"oc scale machinesets.cluster.x-k8s.io %s -n %s --replicas=%d", authority, set.Name, clusterAPINamespace, replicas)
+			"oc scale machinesets.cluster.x-k8s.io %s -n %s --replicas=%d", authority, set.Name, wmco.ClusterAPINamespace, replicas) // its copy has the same name
 	}
 	return apierrors.NewForbidden(machinev1beta1.Resource("machinesets"), set.Name, errors.New(why))
 }

@@ -105,7 +105,7 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 				return snapshot{}, err
 			}
 		}
-		if r.MachineLeaving != nil && s.overdue() {
+		if r.MachineLeaving != nil && s.outOfReach(removal) {
 			if s.machineLeaving, err = r.MachineLeaving(ctx, instance); err != nil {
 				return snapshot{}, err
 			}

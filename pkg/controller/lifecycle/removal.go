@@ -182,7 +182,7 @@ func (s snapshot) hold(reason, message string, again time.Time) action {
 			again = deadline
 		}
 	}
-	if s.machineLeaving && s.outOfReach(s.instance.Status.NewestAttempt(v1alpha1.OperationRemove)) {
+	if s.machineLeaving {
 		parts = append(parts, "It is not given up while its Machine is there: with its Node it would lose its pods, whatever protects them. The Machine API drains and deletes both.")
 		if look := s.now.Add(machineInterval); again.IsZero() || look.Before(again) {
 			again = look

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/backoff"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
@@ -69,8 +68,6 @@ func annotatedDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, n
 		return time.Time{}
 	case last.Phase == v1alpha1.OperationCanceled && last.CancelRequestedAt != nil: // somebody does not want it now
 		return last.FinishedAt.Add(annotatedBackoff.Cap)
-	case last.FailedToDrainOtherwise(pool):
-		return last.FinishedAt.Add(redrainPause)
 	}
-	return last.FinishedAt.Add(backoff.After(annotatedBackoff, inRow))
+	return last.FinishedAt.Add(pauseAfter(last, pool, annotatedBackoff, inRow))
 }

@@ -178,7 +178,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		removes: op.Active() && op.Type == v1alpha1.OperationRemove,
 		updated: isUpdated(i) || hasJustGot(status), holds: holds(op), repairs: op.Active() && op.Cause != "" && op.Type != v1alpha1.OperationReconfigure,
 		lacksInputs: inputsMissing(status), restarted: status.LastRestart(), givesWay: status.GivesWay(),
-		updateFailed: lastUpdateFailed(status), drainWaits: drainWaits(op),
+		drainWaits: drainWaits(op),
 	}
 	if h.removes {
 		h.busy = op.AdmittedImpact != "" || !op.Untouched()

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/backoff"
 )
 
 // sameTrouble is how long a Node must have been ready after it was repaired for what comes then to be another trouble.
@@ -80,11 +79,7 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		}
 		due = due.Add(time.Duration(*policy.AfterSeconds) * time.Second)
 		if n := kept[action]; n > 0 {
-			pause := backoff.After(restartBackoff, n)
-			if newest[action].FailedToDrainOtherwise(pool) {
-				pause = redrainPause
-			}
-			due = later(due, newest[action].FinishedAt.Add(pause))
+			due = later(due, newest[action].FinishedAt.Add(pauseAfter(newest[action], pool, restartBackoff, n)))
 		}
 		return remedy{action: action, due: due, neverBegan: kept[action] > 0}
 	}

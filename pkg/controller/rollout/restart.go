@@ -25,6 +25,14 @@ var restartBackoff = wait.Backoff{Duration: 10 * time.Minute, Factor: 2, Cap: 6 
 // that pods leave. Whoever decides must have seen the failure.
 const redrainPause = 10 * time.Second
 
+// pauseAfter is the pause after an operation that ended, the last of so many in a row.
+func pauseAfter(last *v1alpha1.Operation, pool *v1alpha1.WindowsNodePool, b wait.Backoff, inRow int) time.Duration {
+	if last.FailedToDrainOtherwise(pool) {
+		return redrainPause
+	}
+	return backoff.After(b, inRow)
+}
+
 // restartOf says why Windows is to be restarted on the host of an instance, and from when on it may. Empty: it
 // is not.
 func restartOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (cause v1alpha1.OperationCause, due time.Time) {
@@ -80,10 +88,8 @@ func restartWith(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, up
 	switch {
 	case last == nil:
 	case cause == v1alpha1.CauseRestartRequested && last.RequestedAt.Time.Before(due): // it was for another request
-	case last.FailedToDrainOtherwise(pool):
-		due = later(due, last.FinishedAt.Add(redrainPause))
 	case last.Phase == v1alpha1.OperationFailed:
-		due = later(due, last.FinishedAt.Add(backoff.After(restartBackoff, failures)))
+		due = later(due, last.FinishedAt.Add(pauseAfter(last, pool, restartBackoff, failures)))
 	case last.Phase == v1alpha1.OperationCanceled: // somebody does not want it now
 		due = later(due, last.FinishedAt.Add(restartBackoff.Cap))
 	case cause == v1alpha1.CauseRestartPending:

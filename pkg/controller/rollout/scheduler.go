@@ -267,7 +267,7 @@ func (s *Scheduler) hostNow(instance *v1alpha1.WindowsInstance, pool *v1alpha1.W
 func (s *Scheduler) findOutstanding(h *host, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node, now time.Time) {
 	h.confirmed = h.removes && s.confirmed(instance, pool)
 	if due, ok := s.options.Update(instance, pool, now); ok {
-		h.update, h.due = true, due
+		h.update, h.due, h.updateFailed = true, due, lastUpdateFailed(&instance.Status)
 		h.impact, h.unknown, h.askAgain = s.asker.answer(instance, now)
 		if cost := outgrown(&instance.Status); h.impact != "" && slotOf(cost) > slotOf(h.impact) {
 			h.impact = cost

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/backoff"
 )
 
 // retrySoonest is how long after a failure, at the latest, a host tries an update again, and what its clock may differ. A host
@@ -73,10 +72,8 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 	case last == nil:
 	case last.Phase == v1alpha1.OperationCanceled: // somebody does not want it now
 		due = later(due, last.FinishedAt.Add(restartBackoff.Cap))
-	case last.FailedToDrainOtherwise(pool):
-		due = later(due, last.FinishedAt.Add(redrainPause))
 	default:
-		due = later(due, last.FinishedAt.Add(backoff.After(updatesBackoff, inRow)))
+		due = later(due, last.FinishedAt.Add(pauseAfter(last, pool, updatesBackoff, inRow)))
 	}
 	return true, due
 }
