@@ -7,13 +7,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
+
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -80,7 +81,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		Named(controllerName).
 		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(pending)).
 		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.pendingRequests), builder.WithPredicates(identityChanged)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(watch.Options(workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the CSR controller: %w", err)

@@ -18,7 +18,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -64,7 +63,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfRevision), builder.WithPredicates(revisionKept)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
 		WatchesRawSource(crsource.Channel(r.wake, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+		WithOptions(watch.Options(workers))
 	if r.Changed != nil {
 		b = b.WatchesRawSource(crsource.Channel(r.Changed, handler.EnqueueRequestsFromMapFunc(r.everyone)))
 	}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
 const (
@@ -51,6 +52,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		Named(controllerName).
 		Watches(&v1alpha1.WindowsInstance{}, secretsOf, builder.WithPredicates(credentialsChanged)).
 		Watches(&v1alpha1.WindowsNodePool{}, secretsOf, builder.WithPredicates(secretChanged)).
+		WithOptions(watch.Options(1)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the controller of keys: %w", err)

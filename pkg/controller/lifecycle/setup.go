@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -44,7 +43,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Named(controllerName).
 		For(&v1alpha1.WindowsInstance{}, builder.WithPredicates(watch.MoreThanProgress)).
 		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(watch.MembersOf(r.client)), builder.WithPredicates(watch.DesiredStateChanged())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(watch.Options(workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the lifecycle controller: %w", err)

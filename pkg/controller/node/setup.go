@@ -15,7 +15,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -57,7 +56,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		For(&v1alpha1.WindowsInstance{}, builder.WithPredicates(instanceChanged)).
 		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(watch.MembersOf(r.client)), builder.WithPredicates(watch.PoolChanged)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(watch.Options(workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the Node controller: %w", err)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
 // controllerName names the controller in logs, metrics and events.
@@ -37,6 +38,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		Named(controllerName).
 		For(&v1alpha1.WindowsInstance{}, builder.WithPredicates(operationChanged)).
 		WatchesRawSource(source.Channel(r.wake, &handler.EnqueueRequestForObject{})).
+		WithOptions(watch.Options(1)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the operation controller: %w", err)

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -94,7 +93,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Node{}, all, builder.WithPredicates(nodeChanges)).
 		Watches(&v1alpha1.WindowsNodePool{}, all, builder.WithPredicates(predicate.Or(watch.PoolChanged, poolStatusChanges))).
 		WatchesRawSource(source.Channel(answered, all)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1}). // one pass sees what the one before did
+		WithOptions(watch.Options(1)). // one pass sees what the one before did
 		Complete(s); err != nil {
 		return fmt.Errorf("adding the scheduler of updates: %w", err)
 	}
@@ -112,7 +111,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&appsv1.ControllerRevision{}, remembersDeleted{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.WindowsNodePool{}, handler.OnlyControllerOwner()), r}).
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(s.options.KeysChanged, handler.EnqueueRequestsFromMapFunc(r.everyPool))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+		WithOptions(watch.Options(workers))
 	if s.options.Changed != nil {
 		b = b.WatchesRawSource(source.Channel(s.options.Changed, handler.EnqueueRequestsFromMapFunc(r.everyPool)))
 	}

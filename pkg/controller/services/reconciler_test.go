@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -170,22 +169,6 @@ func TestSourceChanges(t *testing.T) {
 	s.writes = nil
 	if _, err := s.Reconcile(t.Context(), reconcile.Request{}); !errors.Is(err, s.source.err) || len(s.writes) > 0 {
 		t.Errorf("got %v, and wrote %v", err, s.writes)
-	}
-}
-
-// TestRetry: the services are published soon after an input is there that was missing for a day.
-func TestRetry(t *testing.T) {
-	limiter, waited, last := newRateLimiter(), time.Duration(0), time.Duration(0)
-	for waited < 24*time.Hour {
-		last = limiter.When(reconcile.Request{})
-		waited += last
-	}
-	if last != interval {
-		t.Errorf("it is tried again after %s", last)
-	}
-	limiter.Forget(reconcile.Request{})
-	if first := limiter.When(reconcile.Request{}); first != retrySoonest {
-		t.Errorf("after a success it is tried again after %s", first)
 	}
 }
 

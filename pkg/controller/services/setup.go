@@ -6,16 +6,13 @@ package services
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -54,21 +51,12 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 			return []reconcile.Request{request}
 		}), builder.WithPredicates(versionsChanged)).
-		WithOptions(controller.Options{RateLimiter: newRateLimiter()}).
+		WithOptions(watch.Options(1)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the services controller: %w", err)
 	}
 	return nil
-}
-
-// retrySoonest is how long after the first failure it is tried again.
-const retrySoonest = 100 * time.Millisecond
-
-// newRateLimiter says when a pass that failed is made again. However long an input was missing, nothing tells of its coming: it is looked for as
-// often as everything else.
-func newRateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retrySoonest, interval)
 }
 
 // versionsChanged lets pass that a version may be used no more.

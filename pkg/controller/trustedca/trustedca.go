@@ -70,6 +70,7 @@ func SetupWithManager(mgr ctrl.Manager, namespace string) error {
 		Named(controllerName).
 		WatchesRawSource(start).
 		WatchesRawSource(one).
+		WithOptions(watch.Options(1)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the controller of trusted authorities: %w", err)

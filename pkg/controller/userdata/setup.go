@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
 // controllerName names the controller in logs and metrics.
@@ -47,6 +48,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		WatchesRawSource(source.Channel(w.changed, &handler.EnqueueRequestForObject{})).
+		WithOptions(watch.Options(1)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the controller of user data: %w", err)

@@ -106,6 +106,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 				queue.AddAfter(reconcile.Request{NamespacedName: configMap}, lookupDelay)
 			},
 		})).
+		WithOptions(watch.Options(1)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the ConfigMap controller: %w", err)

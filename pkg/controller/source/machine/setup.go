@@ -17,7 +17,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -143,7 +142,7 @@ func (s *starter) addMachines(platform *platformReader) error {
 		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.replacer.waiting), builder.WithPredicates(acceptedNow)).
 		Watches(&machinev1beta1.MachineSet{}, toMachinesOfSet, builder.WithPredicates(watch.DesiredStateChanged())).
 		Watches(&v1alpha1.WindowsNodePool{}, toMachinesOfSet, builder.WithPredicates(watch.DesiredStateChanged())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(watch.Options(workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the Machine controller: %w", err)
@@ -182,7 +181,7 @@ func (s *starter) addSets(platform *platformReader) error {
 		Watches(&machinev1beta1.Machine{}, handler.EnqueueRequestsFromMapFunc(toSet), builder.WithPredicates(failureChanged)).
 		Watches(&v1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.DesiredStateChanged())).
 		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(watch.PoolOf), builder.WithPredicates(predicate.Or(refusalChanged, acceptedNow))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(watch.Options(workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the MachineSet controller: %w", err)
