@@ -495,6 +495,8 @@ type fixture struct {
 	told []string
 	// onWrite is called before and after each write of a status; an error keeps it from happening.
 	onWrite func(after bool, o *v1alpha1.WindowsInstance) error
+	// onRead is called before each read of an instance by the controller; an error keeps it from happening.
+	onRead func() error
 }
 
 // Event implements [record.EventRecorder].
@@ -574,6 +576,14 @@ func newFixture(t *testing.T, instance *v1alpha1.WindowsInstance, others ...clie
 					found.(*corev1.Node).DeepCopyInto(node) //nolint:forcetypeassert // see the resource
 				}
 				return err //nolint:wrapcheck // it is that of a client
+			}
+			f.mu.Lock()
+			hook := f.onRead
+			f.mu.Unlock()
+			if _, ok := obj.(*v1alpha1.WindowsInstance); ok && hook != nil {
+				if err := hook(); err != nil {
+					return err
+				}
 			}
 			return c.Get(ctx, key, obj, opts...) //nolint:wrapcheck // it is that of a client
 		},

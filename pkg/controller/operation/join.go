@@ -18,6 +18,8 @@ const (
 	joinTimeout = 10 * time.Minute
 	// slowJoin is after which time it is worth a word where to look.
 	slowJoin = 90 * time.Second
+	// joinLook is how often the API server is asked, and not the cache: while it is away no Node can be recorded, and the time does not count.
+	joinLook = time.Minute
 )
 
 // join waits until the host has become a Node, which the reconciler of instances sees.
@@ -30,9 +32,14 @@ func (e *execution) join(ctx context.Context) (result, error) {
 	}
 	began := e.operation().FindStep(e.current).StartedAt.Time
 	var node *v1alpha1.OperationNode
+	looked := e.clock.Now()
 	err := e.waitUntil(ctx, e.deadline(began, joinTimeout), "Waiting until the host has become a Node.", func(ctx context.Context) (lacks string, err error) {
-		if node, err = e.joinedNode(ctx); node != nil || err != nil {
+		live := e.clock.Now().Sub(looked) >= joinLook
+		if node, err = e.joinedNode(ctx, live); node != nil || err != nil {
 			return "", err
+		}
+		if live {
+			looked = e.clock.Now()
 		}
 		return notJoined("Its kubelet has not registered it", e.clock.Now().Sub(began), e.instance), nil
 	})
@@ -98,14 +105,16 @@ func isNodeAlready(node *v1alpha1.OperationNode) string {
 	return fmt.Sprintf("The host is Node %s already.", node.Name)
 }
 
-// joinedNode returns the Node of the host, nil as long as there is none. It looks into the
+// joinedNode returns the Node of the host, nil as long as there is none. Unless it is to ask the API server (live), it looks into the
 // cache first, as many hosts may be waited for at the same time.
-func (e *execution) joinedNode(ctx context.Context) (*v1alpha1.OperationNode, error) {
-	instance := &v1alpha1.WindowsInstance{}
-	if err := e.client.Get(ctx, e.key, instance); err != nil || instance.Status.Node == nil {
-		return nil, nil //nolint:nilerr,nilnil // what cannot be read now is looked for again
+func (e *execution) joinedNode(ctx context.Context, live bool) (*v1alpha1.OperationNode, error) {
+	if !live {
+		instance := &v1alpha1.WindowsInstance{}
+		if err := e.client.Get(ctx, e.key, instance); err != nil || instance.Status.Node == nil {
+			return nil, nil //nolint:nilerr,nilnil // what cannot be read now is looked for again
+		}
 	}
-	if err := e.load(ctx); err != nil {
+	if err := e.load(ctx); err != nil || e.instance.Status.Node == nil {
 		return nil, err
 	}
 	return e.findNode(ctx)

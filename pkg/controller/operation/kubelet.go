@@ -112,9 +112,9 @@ func (e *execution) missingForNode(ctx context.Context) (string, error) {
 type readiness struct {
 	kubeletWatch
 
-	// last is the Node as the API server had it at looked. Nil: there was none.
-	last   *corev1.Node
-	looked time.Time
+	// last is the Node as the API server had it at asked. Nil: there was none.
+	last  *corev1.Node
+	asked time.Time
 	// gone is since when there is no Node. Zero: there is one.
 	gone time.Time
 	// services: those of the host have just been checked.
@@ -131,7 +131,7 @@ func (e *execution) watchKubelet(ctx context.Context, deadline time.Time) (*read
 	if err != nil {
 		return nil, err
 	}
-	r := &readiness{kubeletWatch: kubeletWatch{boot: boot, newest: before.newest(), heartbeat: heartbeat(before.node)}, last: before.node, looked: e.clock.Now()}
+	r := &readiness{kubeletWatch: kubeletWatch{boot: boot, newest: before.newest(), heartbeat: heartbeat(before.node)}, last: before.node, asked: e.clock.Now()}
 	if e.operation().Type == v1alpha1.OperationReconfigure && !e.touched() {
 		r.reported, r.seen = true, e.clock.Now() // nothing was done that it could report after
 	} else if since := e.lastChange(); !since.IsZero() && unready(before.node) == "" {
@@ -154,7 +154,7 @@ const lookAgain = 30 * time.Second
 // is asked for the Node when that may make a difference, and each half minute.
 func (r *readiness) lacks(ctx context.Context, e *execution, settle time.Duration) (lacks string, err error) {
 	report := kubeletReport{}
-	if e.clock.Now().Sub(r.looked) < lookAgain {
+	if e.clock.Now().Sub(r.asked) < lookAgain {
 		if lacks, err = r.glance(ctx, e, &report, settle); err != nil || lacks != "" {
 			return lacks, err
 		}
@@ -163,7 +163,7 @@ func (r *readiness) lacks(ctx context.Context, e *execution, settle time.Duratio
 		return "", err
 	}
 	now, configures := e.clock.Now(), e.operation().Type == v1alpha1.OperationReconfigure
-	r.last, r.looked = report.node, now
+	r.last, r.asked = report.node, now
 	switch {
 	case report.node != nil || !configures:
 		r.gone = time.Time{}
@@ -194,7 +194,9 @@ func (r *readiness) glance(ctx context.Context, e *execution, report *kubeletRep
 		return "", err
 	}
 	if lacks = unready(cached); lacks != "" {
-		r.since = time.Time{}
+		now := e.clock.Now()
+		r.look(now)
+		r.lost(now, cached)
 		return lacks, nil
 	}
 	if unready(r.last) != "" || !heartbeat(cached).Equal(heartbeat(r.last)) {
@@ -344,6 +346,33 @@ type kubeletWatch struct {
 	reported bool
 	// since is from when on the Node has been ready. Zero: it is not.
 	since time.Time
+	// looked is the last look, and resumed the last one before which nobody could look for a while. Zero: there was none.
+	looked, resumed time.Time
+}
+
+// excused is for how long after an outage of the API server it says nothing that a Node is lost: kube-controller-manager may have looked before the kubelet
+// could report.
+const excused = time.Minute
+
+// look notes that a Node is looked at. If nobody could look for a while, no kubelet could report either: it has its time from now on.
+func (w *kubeletWatch) look(now time.Time) {
+	if !w.looked.IsZero() && now.Sub(w.looked) >= kubeletSilence {
+		w.resumed = now
+		if w.reported {
+			w.seen = now
+		}
+	}
+	w.looked = now
+}
+
+// lost has the Node not be ready from now on, unless it is only lost since an outage of the API server that was over a moment ago.
+func (w *kubeletWatch) lost(now time.Time, node *corev1.Node) {
+	if node != nil && !w.resumed.IsZero() && now.Sub(w.resumed) < excused {
+		if ready := object.NodeReady(node); ready != nil && ready.Status == corev1.ConditionUnknown {
+			return
+		}
+	}
+	w.since = time.Time{}
 }
 
 // readyFor is for how long the Node has been ready, as of the last look.
@@ -356,10 +385,11 @@ func (w *kubeletWatch) readyFor(now time.Time) time.Duration {
 
 // observe takes in what the Node says now, and returns what is lacking, empty if it is ready.
 func (w *kubeletWatch) observe(now time.Time, node *corev1.Node, report string) (lacks string) {
+	w.look(now)
 	defer func() {
 		switch {
 		case lacks != "":
-			w.since = time.Time{}
+			w.lost(now, node)
 		case w.since.IsZero():
 			w.since = now
 		}

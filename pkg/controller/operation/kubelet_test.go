@@ -75,6 +75,42 @@ func TestKubeletWatch(t *testing.T) {
 	}
 }
 
+// TestKubeletWatchOutage: while the API server is away no kubelet can report, and right after that it may have been taken for lost. The Node has been ready
+// since it was before.
+func TestKubeletWatchOutage(t *testing.T) {
+	began := time.Date(2026, 3, 14, 15, 9, 26, 535e6, time.UTC)
+	type look struct {
+		after  time.Duration
+		status corev1.ConditionStatus
+		report string
+		want   string
+		ready  bool // since the beginning
+	}
+	const silent, unknown = "Its kubelet has not reported for 25s", "Ready is Unknown: why"
+	for _, tt := range []struct {
+		name  string
+		looks []look
+	}{
+		{"it reports after that", []look{{70 * time.Second, corev1.ConditionTrue, "1", "", true}, {80 * time.Second, corev1.ConditionTrue, "2", "", true}, {104 * time.Second, corev1.ConditionTrue, "2", "", true}}},
+		{"it does not report after that", []look{{70 * time.Second, corev1.ConditionTrue, "1", "", true}, {94 * time.Second, corev1.ConditionTrue, "1", "", true}, {95 * time.Second, corev1.ConditionTrue, "1", silent, false}}},
+		{"it is taken for lost for a moment", []look{{70 * time.Second, corev1.ConditionUnknown, "1", unknown, true}, {80 * time.Second, corev1.ConditionTrue, "2", "", true}}},
+		{"it is lost", []look{{70 * time.Second, corev1.ConditionUnknown, "1", unknown, true}, {90 * time.Second, corev1.ConditionUnknown, "1", unknown, true}, {110 * time.Second, corev1.ConditionUnknown, "1", unknown, true},
+			{131 * time.Second, corev1.ConditionUnknown, "1", unknown, false}, {140 * time.Second, corev1.ConditionTrue, "2", "", false}}},
+		{"it says that it is not ready", []look{{70 * time.Second, corev1.ConditionFalse, "2", "Ready is False: why", false}}},
+		{"it is lost without an outage", []look{{20 * time.Second, corev1.ConditionUnknown, "1", unknown, false}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := kubeletWatch{newest: "0"}
+			for n, l := range append([]look{{0, corev1.ConditionTrue, "1", "", true}}, tt.looks...) {
+				node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: l.status, Message: "why", LastHeartbeatTime: metav1.NewTime(began)}}}}
+				if got := w.observe(began.Add(l.after), node, l.report); got != l.want || w.since.Equal(began) != l.ready {
+					t.Errorf("look %d: got %q, want %q; ready since %s", n, got, l.want, w.since)
+				}
+			}
+		})
+	}
+}
+
 // TestSuccessIsWhatTheKubeletSays: a change has succeeded when the kubelet has reported after it
 // and its Node has stayed ready for a while.
 func TestSuccessIsWhatTheKubeletSays(t *testing.T) {

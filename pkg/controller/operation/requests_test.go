@@ -242,7 +242,9 @@ func TestAsk(t *testing.T) {
 // TestWaitUntil: who could not look for a while gets time for another look, and a deadline is one.
 func TestWaitUntil(t *testing.T) {
 	t.Parallel()
-	for outage, want := range map[time.Duration]time.Duration{0: 10 * time.Minute, time.Minute: 10 * time.Minute, time.Hour: time.Hour + fullAttempt} {
+	for outage, want := range map[time.Duration]time.Duration{
+		0: 10 * time.Minute, 20 * time.Second: 10 * time.Minute, 70 * time.Second: 10*time.Minute + 70*time.Second, time.Hour: time.Hour + fullAttempt,
+	} {
 		inBubble(t, outage.String(), func(t *testing.T) {
 			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
 			e := f.running(v1alpha1.StepBoot)
@@ -260,6 +262,23 @@ func TestWaitUntil(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWaitUntilSlowHost: a host that takes long to answer whenever it is asked is not waited for without end.
+func TestWaitUntilSlowHost(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "slow", func(t *testing.T) {
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
+		e := f.running(v1alpha1.StepBoot)
+		began := time.Now()
+		err := e.waitUntil(t.Context(), began.Add(10*time.Minute), "Waiting.", func(context.Context) (string, error) {
+			<-time.After(45 * time.Second)
+			return "it is slow", nil
+		})
+		if took := time.Since(began); err == nil || took < 10*time.Minute+fullAttempt || took > 11*time.Minute+fullAttempt {
+			t.Errorf("got %v after %s", err, took)
+		}
+	})
 }
 
 // TestAfterTheRestart: who cancels a configuration is not told of a restart that is over.

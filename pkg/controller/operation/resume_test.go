@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
@@ -163,6 +165,49 @@ func TestDrainAfterAnOutage(t *testing.T) {
 			t.Errorf("an outage that goes on: got %v", err)
 		}
 	})
+}
+
+// TestJoinWithoutAnAPI: a host that becomes a Node while our API cannot record that gets the time that the API was away.
+func TestJoinWithoutAnAPI(t *testing.T) {
+	t.Parallel()
+	for outage, want := range map[time.Duration]v1alpha1.OperationPhase{12 * time.Minute: v1alpha1.OperationSucceeded, 0: v1alpha1.OperationFailed} {
+		inBubble(t, outage.String(), func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation(), withoutNode))
+			f.configure()
+			f.host.impact, f.host.is = config.ImpactRestart, ""
+			f.registers()
+			var back time.Time // zero: it is there
+			away := func() error {
+				if time.Now().Before(back) {
+					return apierrors.NewServiceUnavailable("it is away")
+				}
+				return nil
+			}
+			f.onRead = away
+			f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+				if step := i.Status.Operation.FindStep(v1alpha1.StepJoin); after && back.IsZero() && step != nil && step.State == v1alpha1.StepRunning {
+					began := time.Now()
+					back = began.Add(outage)
+					time.AfterFunc(12*time.Minute+time.Minute, func() {
+						f.edit(func(i *v1alpha1.WindowsInstance) {
+							i.Status.Node = &v1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}
+						})
+					})
+				}
+				if !after {
+					return away()
+				}
+				return nil
+			}
+			f.host.onApplied = func(string) {
+				f.host.certificate = &api.KubeletCertificate{}
+				_, _ = f.kube.CoreV1().Nodes().Create(context.Background(), readyNode("uid-of-node"), metav1.CreateOptions{})
+			}
+			if op := f.finish(); op.Phase != want {
+				t.Errorf("it is %s, want %s: %s", op.Phase, want, op.Message)
+			}
+		})
+	}
 }
 
 // TestRecordThatIsRefused: an operation whose record cannot be written is taken up again when it

@@ -33,6 +33,8 @@ const (
 	// for a while, as the process or the API server was away: what was waited for may have
 	// happened long ago.
 	fullAttempt = 2 * time.Minute
+	// outage is what takes longer than any answer of an API server that is there.
+	outage = 30 * time.Second
 	// patience is for how long a host that cannot be reached is tried before anything was
 	// done to it.
 	patience = time.Minute
@@ -158,14 +160,21 @@ func (e *execution) boundedElsewhere() bool {
 // kubelet does not, would keep others waiting for an hour.
 func (e *execution) waitUntil(ctx context.Context, deadline time.Time, waiting string, done func(ctx context.Context) (lacks string, err error)) error {
 	began := e.clock.Now()
-	looked := began
+	looked, forgiven := began, time.Duration(0)
 	for delay := pollBackoff.DelayFunc(); ; {
 		lacks, err := done(ctx)
 		if err != nil || lacks == "" {
 			return err
 		}
-		if now := e.clock.Now(); now.Sub(looked) >= fullAttempt && deadline.Before(now.Add(fullAttempt)) {
-			deadline = now.Add(fullAttempt) // the API server, or this process, was away
+		// The API server, or this process, was away. A host that takes long to answer at each look must not be waited for without end.
+		switch now := e.clock.Now(); {
+		case now.Sub(looked) >= fullAttempt:
+			if least := now.Add(fullAttempt); deadline.Before(least) {
+				deadline = least
+			}
+		case now.Sub(looked) >= outage && forgiven < fullAttempt:
+			away := min(now.Sub(looked), fullAttempt-forgiven)
+			deadline, forgiven = deadline.Add(away), forgiven+away
 		}
 		looked = e.clock.Now()
 		if ctx.Err() != nil {
