@@ -142,12 +142,12 @@ func TestRolloutStatusUnobserved(t *testing.T) {
 		ends time.Duration
 		err  string
 	}{
-		{"no controller works", nil, 0, 0, []time.Duration{30 * time.Second}, 2 * time.Minute,
-			"windowsnodepool/p does not go on by itself: windows-controller has not observed its change for 2m0s (metadata.generation is 4, status.observedGeneration 2). The change is recorded, and need not be repeated. See whether"},
+		{"no controller works", nil, 0, 0, []time.Duration{30 * time.Second}, 4 * time.Minute,
+			"windowsnodepool/p does not go on by itself: windows-controller has not observed its change for 4m0s (metadata.generation is 4, status.observedGeneration 2). The change is recorded, and need not be repeated. See whether"},
 		{"it is late", nil, 4, 0, []time.Duration{30 * time.Second}, 103 * time.Second, ""},
-		{"it is behind", nil, 3, 0, []time.Duration{30 * time.Second}, 220 * time.Second, "status.observedGeneration 3"},
-		{"nobody could see it for long", nil, 0, 60_500 * time.Millisecond, []time.Duration{30 * time.Second}, 281 * time.Second, "status.observedGeneration 2"},
-		{"the pool is new", func(p *v1alpha1.WindowsNodePool) { p.Status = v1alpha1.WindowsNodePoolStatus{} }, 0, 0, []time.Duration{30 * time.Second}, 2 * time.Minute, "status.observedGeneration 0"},
+		{"it is behind", nil, 3, 0, []time.Duration{30 * time.Second}, 340 * time.Second, "status.observedGeneration 3"},
+		{"nobody could see it for long", nil, 0, 60_500 * time.Millisecond, []time.Duration{30 * time.Second}, 401 * time.Second, "status.observedGeneration 2"},
+		{"the pool is new", func(p *v1alpha1.WindowsNodePool) { p.Status = v1alpha1.WindowsNodePoolStatus{} }, 0, 0, []time.Duration{30 * time.Second}, 4 * time.Minute, "status.observedGeneration 0"},
 		{"it was observed", func(p *v1alpha1.WindowsNodePool) { p.Status.ObservedGeneration = 4 }, 0, 0, nil, 3 * time.Second, ""},
 		{"the pool is being deleted", func(p *v1alpha1.WindowsNodePool) { p.DeletionTimestamp = new(metav1.Now()) }, 0, 0, nil, 10 * time.Minute, "context deadline exceeded"},
 	} {

@@ -86,14 +86,15 @@ func run(ctx context.Context, count int, platform configv1.PlatformType) (err er
 		return err
 	}
 	s, err := system.Start(ctx, system.Options{
-		ControlPlane:  controlplane.Options{BinDir: binDir, Fsync: true},
-		PrivateKey:    key,
-		MachineAPI:    true,
-		OpenShift:     platform,
-		Payload:       shipped,
-		HostNetworks:  withWine,
-		APIServerArgs: []string{"--session-recording-dir=" + recordings},
-		Logf:          p.detail,
+		ControlPlane:   controlplane.Options{BinDir: binDir, Fsync: true},
+		PrivateKey:     key,
+		MachineAPI:     true,
+		OpenShift:      platform,
+		Payload:        shipped,
+		HostNetworks:   withWine,
+		APIServerArgs:  []string{"--session-recording-dir=" + recordings},
+		ControllerArgs: []string{"--leader-elect=true"}, // as in a cluster
+		Logf:           p.detail,
 	})
 	if err != nil {
 		return err

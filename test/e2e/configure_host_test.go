@@ -62,8 +62,7 @@ func newSiteWith(t *testing.T, o standin.PayloadOptions, in system.Options) *sit
 		t.Fatal(err)
 	}
 	in.PrivateKey, in.Payload = key, dir
-	// A leader that was killed keeps its Lease for a while, which is not the subject here.
-	in.ControllerArgs = append([]string{"--leader-elect=false", "--dial-timeout=2s", "--recheck-interval=5s", "--max-disruptive-operations=8"}, in.ControllerArgs...)
+	in.ControllerArgs = append([]string{"--dial-timeout=2s", "--recheck-interval=5s", "--max-disruptive-operations=8"}, in.ControllerArgs...)
 	return &site{System: startSystem(t, in), signer: signer, payload: dir}
 }
 

@@ -178,7 +178,8 @@ func (s *site) candidate(t *testing.T, path string, args []string, number int) *
 		Name: name, Path: path, LogFile: filepath.Join(s.Dir(), "log", name+".log"),
 		// The last of two values for a flag counts.
 		Args: slices.Concat(args, []string{
-			"--leader-elect=true", "--health-probe-bind-address=" + health, fmt.Sprintf("--metrics-bind-address=%s:%d", s.HostIP(), 8443+number),
+			"--leader-elect=true", "--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s",
+			"--health-probe-bind-address=" + health, fmt.Sprintf("--metrics-bind-address=%s:%d", s.HostIP(), 8443+number),
 		}),
 		Ready: func(ctx context.Context) error { return answersOK(ctx, "http://"+health+"/readyz") },
 	})

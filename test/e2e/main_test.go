@@ -68,7 +68,7 @@ func runTests(m *testing.M) int {
 			MachineAPI:   true,
 			RecordRights: true,
 			// Hosts of the tests answer at once or never, and tests wait for the next look.
-			ControllerArgs: []string{"--dial-timeout=4s", "--probe-timeout=40s", "--recheck-interval=30s"},
+			ControllerArgs: []string{"--dial-timeout=4s", "--probe-timeout=40s", "--recheck-interval=30s", "--leader-elect=true"},
 			ControllerEnv:  []string{readOnly},
 			Logf:           func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 		})

@@ -66,7 +66,7 @@ func TestPayloadsSideBySide(t *testing.T) {
 	}
 	s := &site{signer: signer, payload: payloads, System: startSystem(t, system.Options{
 		PrivateKey: key, Payload: payloads, ControlPlane: controlplane.Options{APIServerArgs: []string{former}},
-		ControllerArgs: []string{"--leader-elect=false", "--dial-timeout=2s", "--recheck-interval=5s", "--api-server-settle-time=1s"},
+		ControllerArgs: []string{"--dial-timeout=2s", "--recheck-interval=5s", "--api-server-settle-time=1s"},
 	})}
 	namespace := s.namespace(t, "minors")
 	version, err := s.Kube.Discovery().ServerVersion()

@@ -35,9 +35,8 @@ func TestOperation(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := startSystem(t, system.Options{
-		PrivateKey: key,
-		// A leader that was killed keeps its Lease for a while, which is not the subject here.
-		ControllerArgs: []string{"--leader-elect=false", "--dial-timeout=2s", "--recheck-interval=2s"},
+		PrivateKey:     key,
+		ControllerArgs: []string{"--dial-timeout=2s", "--recheck-interval=2s"},
 	})
 	t.Run("calm", func(t *testing.T) {
 		calm := newGroup(t)

@@ -618,8 +618,11 @@ func TestSourceConfigMapShortened(t *testing.T) {
 	m.set(left, nil)
 	message := meta.FindStatusCondition(m.pool(askConfirm).Status.Conditions, v1alpha1.ConditionSourceSynced).Message
 	mustSay(t, message, "3 hosts are kept", hosts[2].Address(), "entry "+hosts[1].Address())
-	// Also when the controller is another one.
+	// Also when the controller is another one, which need not wait for the Lease of the former to expire.
 	sys.Controller.Kill9()
+	if err := sys.Kube.CoordinationV1().Leases(system.Namespace).Delete(t.Context(), "windows-controller", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	if err := sys.Controller.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -38,8 +39,8 @@ func eventually(t *testing.T, what string, condition func() error) {
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
+		if ended := programEnded(); ended != nil || time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, errors.Join(err, ended))
 		}
 		select {
 		case <-t.Context().Done():
@@ -61,10 +62,15 @@ func eventuallyInstance(t *testing.T, instances windowsclient.WindowsInstanceInt
 		if err = condition(instance, err); err == nil {
 			return
 		}
-		if time.Now().After(deadline) || t.Context().Err() != nil {
-			t.Fatalf("%s: %v", what, err)
+		if ended := programEnded(); ended != nil || time.Now().After(deadline) || t.Context().Err() != nil {
+			t.Fatalf("%s: %v", what, errors.Join(err, ended))
 		}
 	}
+}
+
+// programEnded says which program of the system that tests share has ended by itself: all of them would wait in vain, each until its patience ends.
+func programEnded() error {
+	return errors.Join(sys.Server.Err(), sys.Controller.Err())
 }
 
 // waitInstance waits until an instance is as condition wants it, and returns it. There may be no server meanwhile.

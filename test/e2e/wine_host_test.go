@@ -62,7 +62,7 @@ func newWineHost(t *testing.T) *wineHost {
 			site: &site{
 				System: startSystem(t, system.Options{
 					PrivateKey: key, MachineAPI: true, Payload: dir, HostNetworks: true,
-					ControllerArgs: []string{"--leader-elect=false", "--dial-timeout=2s", "--recheck-interval=10s"},
+					ControllerArgs: []string{"--dial-timeout=2s", "--recheck-interval=10s"},
 				}),
 				signer: signer, payload: dir,
 			},

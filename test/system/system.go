@@ -434,6 +434,8 @@ func (s *System) StartController(ctx context.Context, args ...string) error {
 			"--agent-dir=" + s.programs.agentDir,
 			s.allowedHosts(),
 			"--node-settle-time=1s",
+			// There is one, and a leader that was killed keeps its Lease for minutes.
+			"--leader-elect=false",
 			"--health-probe-bind-address=" + health,
 			fmt.Sprintf("--metrics-bind-address=%s:8443", s.HostIP()),
 			"--payload=" + s.options.Payload,

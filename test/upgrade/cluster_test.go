@@ -129,7 +129,7 @@ func startCluster(t *testing.T, f *fixture, objects map[string][]byte, args ...s
 // startController starts windows-controller with more arguments.
 func (c *cluster) startController(t *testing.T, args ...string) {
 	t.Helper()
-	args = append(append([]string{"--leader-elect=false", "--dial-timeout=2s", "--recheck-interval=5s", "--max-disruptive-operations=8"}, c.args...), args...)
+	args = append(append([]string{"--dial-timeout=2s", "--recheck-interval=5s", "--max-disruptive-operations=8"}, c.args...), args...)
 	if err := c.StartController(t.Context(), args...); err != nil {
 		t.Fatalf("starting the controller: %v", err)
 	}

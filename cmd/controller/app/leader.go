@@ -25,9 +25,15 @@ import (
 const (
 	// leaseName names the Lease that decides which process works.
 	leaseName = "windows-controller"
-	// leaseTimeout bounds each question about who leads: half of the ten seconds after which a
-	// leader that cannot renew it ends.
+	// leaseTimeout bounds each question about who leads: a leader that cannot renew the Lease has to try more than once before it ends.
 	leaseTimeout = 5 * time.Second
+
+	// With these a leader outlives 78 seconds without an API server, and clocks may differ by 30 seconds. So OpenShift wants it of its
+	// components: clusters of a single node have none for a minute whenever it is updated, and a leader that ends because of that has to
+	// learn about all hosts once more. (CONVENTIONS.md of openshift/enhancements, "Handling kube-apiserver disruption")
+	defaultLeaseDuration = 137 * time.Second
+	defaultRenewDeadline = 107 * time.Second
+	defaultRetryPeriod   = 26 * time.Second
 )
 
 // newLease returns what this process takes part in the election with; nil without one.

@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"time"
@@ -193,6 +194,9 @@ func managerOptions(scheme *runtime.Scheme, o *options, lease *resourcelock.Leas
 			DisableFor: []client.Object{&corev1.Secret{}},
 		}},
 		LeaderElection: o.LeaderElect,
+		LeaseDuration:  &o.LeaderElectLeaseDuration,
+		RenewDeadline:  &o.LeaderElectRenewDeadline,
+		RetryPeriod:    &o.LeaderElectRetryPeriod,
 		// The process ends as soon as the manager has, so the next one need not wait for the Lease to expire.
 		LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress:        "0", // see healthServer
@@ -200,6 +204,7 @@ func managerOptions(scheme *runtime.Scheme, o *options, lease *resourcelock.Leas
 			BindAddress:    o.MetricsBindAddress,
 			SecureServing:  true,
 			FilterProvider: filters.WithAuthenticationAndAuthorization,
+			TLSOpts:        []func(*tls.Config){func(config *tls.Config) { _ = o.configureTLS(config) }}, // what is wrong was said when the flags were read
 		},
 	}
 	if lease != nil {

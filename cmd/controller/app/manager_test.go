@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -51,11 +52,22 @@ func TestManagerOptions(t *testing.T) {
 	if !got.LeaderElection || got.LeaderElectionResourceLockInterface != resourcelock.Interface(lease) || !got.LeaderElectionReleaseOnCancel {
 		t.Errorf("who works is decided by %+v", got.LeaderElectionResourceLockInterface)
 	}
+	if *got.LeaseDuration != o.LeaderElectLeaseDuration || *got.RenewDeadline != o.LeaderElectRenewDeadline || *got.RetryPeriod != o.LeaderElectRetryPeriod {
+		t.Errorf("the Lease lasts %v, and is renewed for %v, each %v", got.LeaseDuration, got.RenewDeadline, got.RetryPeriod)
+	}
 	if !slices.ContainsFunc(got.Client.Cache.DisableFor, func(o client.Object) bool { _, ok := o.(*corev1.Secret); return ok }) {
 		t.Error("Secrets are kept")
 	}
 	if m := got.Metrics; !m.SecureServing || m.FilterProvider == nil || m.BindAddress != ":9443" || got.HealthProbeBindAddress != "0" || got.Scheme == nil || got.Logger.GetSink() == nil {
 		t.Errorf("served are %+v and %s", m, got.HealthProbeBindAddress)
+	}
+	o.TLSMinVersion, o.TLSCipherSuites = "VersionTLS13", []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}
+	config := &tls.Config{}
+	for _, configure := range got.Metrics.TLSOpts {
+		configure(config)
+	}
+	if config.MinVersion != tls.VersionTLS13 || !slices.Equal(config.CipherSuites, []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}) {
+		t.Errorf("metrics are served from TLS %x on, with the suites %x", config.MinVersion, config.CipherSuites)
 	}
 	for object, by := range got.Cache.ByObject {
 		switch object.(type) {

@@ -4,6 +4,7 @@
 package app
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -19,6 +20,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/leaderelection"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/lifecycle"
@@ -54,11 +57,17 @@ type options struct {
 	LeaderElect bool
 	// LeaderElectionNamespace has the Lease. Empty: the namespace of Hosts.
 	LeaderElectionNamespace string
+	// LeaderElectLeaseDuration is for how long others wait for a leader that does not renew the Lease any more, LeaderElectRenewDeadline
+	// how long a leader that cannot renew it goes on, and LeaderElectRetryPeriod how often each of them tries.
+	LeaderElectLeaseDuration, LeaderElectRenewDeadline, LeaderElectRetryPeriod time.Duration
 
 	// MetricsBindAddress serves /metrics over TLS to those who may read it; "0" serves none.
 	MetricsBindAddress string
 	// MetricsCertDir has tls.crt and tls.key. Empty: a self-signed certificate.
 	MetricsCertDir string
+	// TLSMinVersion is the oldest version of TLS for /metrics, and TLSCipherSuites are those of TLS 1.2. Empty: the defaults of Go.
+	TLSMinVersion   string
+	TLSCipherSuites []string
 	// HealthProbeBindAddress serves /healthz, /livez and /readyz; "0" serves none.
 	HealthProbeBindAddress string
 
@@ -96,18 +105,21 @@ func newOptions() *options {
 	hosts := hostoptions.New()
 	hosts.Namespace = defaultNamespace()
 	return &options{
-		InstancesConfigMap:     wmco.InstancesConfigMap,
-		MaxRemovals:            configmap.DefaultMaxRemovals,
-		RemovalWindow:          configmap.DefaultRemovalWindow,
-		LeaderElect:            true,
-		MetricsBindAddress:     ":8443",
-		HealthProbeBindAddress: ":8081",
-		Hosts:                  hosts,
-		ConcurrentProbes:       instance.DefaultConcurrentProbes,
-		ConcurrentSlowProbes:   instance.DefaultConcurrentSlowProbes,
-		ProbeTimeout:           instance.DefaultProbeTimeout,
-		ConcurrentOperations:   operation.DefaultConcurrent,
-		NodeSettleTime:         operation.DefaultSettle,
+		InstancesConfigMap:       wmco.InstancesConfigMap,
+		MaxRemovals:              configmap.DefaultMaxRemovals,
+		RemovalWindow:            configmap.DefaultRemovalWindow,
+		LeaderElect:              true,
+		LeaderElectLeaseDuration: defaultLeaseDuration,
+		LeaderElectRenewDeadline: defaultRenewDeadline,
+		LeaderElectRetryPeriod:   defaultRetryPeriod,
+		MetricsBindAddress:       ":8443",
+		HealthProbeBindAddress:   ":8081",
+		Hosts:                    hosts,
+		ConcurrentProbes:         instance.DefaultConcurrentProbes,
+		ConcurrentSlowProbes:     instance.DefaultConcurrentSlowProbes,
+		ProbeTimeout:             instance.DefaultProbeTimeout,
+		ConcurrentOperations:     operation.DefaultConcurrent,
+		NodeSettleTime:           operation.DefaultSettle,
 
 		MissingNamespaceTimeout: lifecycle.DefaultMissingNamespaceTimeout,
 		RecheckInterval:         instance.DefaultRecheckInterval,
@@ -136,9 +148,14 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Have one of several processes work while the others wait to take over.")
 	fs.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace, "Namespace of the Lease that decides who works. Default: the value of --namespace.")
+	fs.DurationVar(&o.LeaderElectLeaseDuration, "leader-elect-lease-duration", o.LeaderElectLeaseDuration, "How long the others wait for a leader that was lost with its node, or killed. One that ends in good order makes way at once.")
+	fs.DurationVar(&o.LeaderElectRenewDeadline, "leader-elect-renew-deadline", o.LeaderElectRenewDeadline, "How long a leader goes on that does not reach the API server, before it ends. Less than --leader-elect-lease-duration.")
+	fs.DurationVar(&o.LeaderElectRetryPeriod, "leader-elect-retry-period", o.LeaderElectRetryPeriod, "How often the leader renews its Lease, and the others see whether they may lead. Less than --leader-elect-renew-deadline.")
 
 	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress, "Where to serve /metrics, over TLS and only to those whom the cluster lets read it; 0 serves none.")
 	fs.StringVar(&o.MetricsCertDir, "metrics-cert-dir", o.MetricsCertDir, "Directory with tls.crt and tls.key for /metrics, which are read again when they change. Default: a certificate that the process signs itself.")
+	fs.StringVar(&o.TLSMinVersion, "tls-min-version", o.TLSMinVersion, "Oldest version of TLS for /metrics. Possible values: "+strings.Join(cliflag.TLSPossibleVersions(), ", ")+". Default: that of Go, which is VersionTLS12.")
+	fs.StringSliceVar(&o.TLSCipherSuites, "tls-cipher-suites", o.TLSCipherSuites, "Cipher suites for /metrics with TLS 1.2; those of TLS 1.3 cannot be chosen. Default: those of Go. Possible values: "+strings.Join(cliflag.PreferredTLSCipherNames(), ", ")+".")
 	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress, "Where to serve /healthz, /livez and /readyz; 0 serves none.")
 
 	fs.IntVar(&o.ConcurrentProbes, "concurrent-probes", o.ConcurrentProbes, "How many hosts that are new or answered last time are probed at one time.")
@@ -154,6 +171,26 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.MaxDisruptiveOperations, "max-disruptive-operations", o.MaxDisruptiveOperations, "How many hosts of all pools are drained, restarted or removed at one time; those beyond wait. Changes that disturb no pod do not count, nor do restarts that people ask for and removals that they confirm.")
 	fs.StringVar(&o.HostUploadLimit, "host-upload-limit", o.HostUploadLimit, "How many bytes a second are sent to each host while it is configured, as 10Mi. Default: no limit.")
 	fs.StringVar(&o.TotalUploadLimit, "total-upload-limit", o.TotalUploadLimit, "How many bytes a second are sent to all hosts together while they are configured, as 100Mi. Default: no limit.")
+}
+
+// configureTLS has a server take the versions of TLS and the cipher suites of the flags. An error says what is none.
+func (o *options) configureTLS(config *tls.Config) error {
+	var errs []error
+	version, err := cliflag.TLSVersion(o.TLSMinVersion)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--tls-min-version: %w", err))
+	}
+	suites, err := cliflag.TLSCipherSuites(o.TLSCipherSuites)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--tls-cipher-suites: %w", err))
+	}
+	if o.TLSMinVersion != "" {
+		config.MinVersion = version
+	}
+	if len(suites) > 0 {
+		config.CipherSuites = suites
+	}
+	return errors.Join(errs...)
 }
 
 // uploadLimits returns HostUploadLimit and TotalUploadLimit in bytes a second; zero is no limit.
@@ -211,6 +248,17 @@ func (o *options) validate() error {
 	if o.LeaderElectionNamespace != o.Hosts.Namespace { // else it is said once
 		namespaces["leader-election-namespace"] = o.LeaderElectionNamespace
 	}
+	if lease := o.LeaderElectLeaseDuration; lease <= o.LeaderElectRenewDeadline {
+		add("leader-elect-lease-duration", "it is %v, and must be longer than --leader-elect-renew-deadline (%v), or two processes work at the same time", lease, o.LeaderElectRenewDeadline)
+	}
+	// The period varies (client-go/tools/leaderelection).
+	if least := time.Duration(leaderelection.JitterFactor * float64(o.LeaderElectRetryPeriod)); o.LeaderElectRenewDeadline <= least {
+		add("leader-elect-renew-deadline", "it is %v, and must be longer than %v times --leader-elect-retry-period (%v), or the leader ends before it has tried again",
+			o.LeaderElectRenewDeadline, leaderelection.JitterFactor, least)
+	}
+	if o.LeaderElectRetryPeriod < time.Second {
+		add("leader-elect-retry-period", "it is %v, and must be at least a second", o.LeaderElectRetryPeriod)
+	}
 	for flag, name := range namespaces {
 		for _, text := range utilvalidation.IsDNS1123Label(name) {
 			add(flag, "%q is no namespace: %s", name, text)
@@ -228,6 +276,9 @@ func (o *options) validate() error {
 	}
 	if o.MetricsBindAddress != "0" && o.MetricsBindAddress == o.HealthProbeBindAddress {
 		add("metrics-bind-address", "%s is that of --health-probe-bind-address as well", o.MetricsBindAddress)
+	}
+	if err := o.configureTLS(&tls.Config{}); err != nil {
+		errs = append(errs, err)
 	}
 	if o.MetricsCertDir != "" {
 		for _, name := range []string{"tls.crt", "tls.key"} {

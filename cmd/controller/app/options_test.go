@@ -44,8 +44,12 @@ func TestDefaults(t *testing.T) {
 		RemovalWindow:           time.Hour,
 		LeaderElect:             true,
 		LeaderElectionNamespace: "openshift-windows-machine-config-operator",
-		MetricsBindAddress:      ":8443",
-		HealthProbeBindAddress:  ":8081",
+		// What OpenShift wants (CONVENTIONS.md of openshift/enhancements).
+		LeaderElectLeaseDuration: 137 * time.Second,
+		LeaderElectRenewDeadline: 107 * time.Second,
+		LeaderElectRetryPeriod:   26 * time.Second,
+		MetricsBindAddress:       ":8443",
+		HealthProbeBindAddress:   ":8081",
 		Hosts: &hostoptions.Options{
 			Namespace:          "openshift-windows-machine-config-operator",
 			PrivateKeySecret:   "cloud-private-key",
@@ -78,8 +82,8 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 	got, err := parse(t,
 		"--kubeconfig", filepath.Join(dir, "kubeconfig"), "--namespace=hosts", "--instances-configmap=list", "--private-key-secret=key",
 		"--max-removals=5", "--removal-window=2h", "--remove-without-confirmation",
-		"--leader-elect=false", "--leader-election-namespace=leases",
-		"--metrics-bind-address=127.0.0.1:9443", "--metrics-cert-dir", dir, "--health-probe-bind-address=0",
+		"--leader-elect=false", "--leader-election-namespace=leases", "--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s",
+		"--metrics-bind-address=127.0.0.1:9443", "--metrics-cert-dir", dir, "--tls-min-version=VersionTLS12", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "--health-probe-bind-address=0",
 		"--agent-dir", dir, "--allowed-host-cidrs=127.0.0.0/8,fe80::/10", "--refused-host-cidrs=172.30.0.0/16", "--refused-host-cidrs=10.128.0.0/14", "--dial-timeout=3s", "--max-host-connections=7",
 		"--concurrent-probes=5", "--concurrent-slow-probes=2", "--concurrent-operations=3", "--probe-timeout=30s", "--recheck-interval=1m", "--node-settle-time=20s", "--missing-namespace-timeout=24h", "--api-server-settle-time=5m",
 		"--payload", dir, "--payload-cache-dir", dir, "--api-server-url=https://api.example.com:6443", "--service-cidr=10.96.0.0/12", "--cluster-dns=10.96.0.10",
@@ -89,7 +93,9 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 	}
 	want := &options{
 		Kubeconfig: filepath.Join(dir, "kubeconfig"), InstancesConfigMap: "list", MaxRemovals: "5", RemovalWindow: 2 * time.Hour, RemoveWithoutConfirmation: true,
-		LeaderElectionNamespace: "leases", MetricsBindAddress: "127.0.0.1:9443", MetricsCertDir: dir, HealthProbeBindAddress: "0",
+		LeaderElectionNamespace: "leases", LeaderElectLeaseDuration: 15 * time.Second, LeaderElectRenewDeadline: 10 * time.Second, LeaderElectRetryPeriod: 2 * time.Second,
+		MetricsBindAddress: "127.0.0.1:9443", MetricsCertDir: dir, HealthProbeBindAddress: "0",
+		TLSMinVersion: "VersionTLS12", TLSCipherSuites: []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"},
 		Hosts: &hostoptions.Options{
 			Namespace: "hosts", PrivateKeySecret: "key", AgentDir: dir,
 			AllowedHostCIDRs: []string{"127.0.0.0/8", "fe80::/10"}, RefusedHostCIDRs: []string{"172.30.0.0/16", "10.128.0.0/14"},
@@ -150,8 +156,8 @@ func TestValidateSaysEverythingThatIsWrong(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := parse(t, "--namespace=A B", "--leader-election-namespace=a.b", "--instances-configmap=", "--private-key-secret=/",
-		"--metrics-bind-address=8443", "--health-probe-bind-address=:http", "--metrics-cert-dir", t.TempDir(), "--kubeconfig=/nowhere/kubeconfig",
+	_, err := parse(t, "--namespace=A B", "--leader-election-namespace=a.b", "--leader-elect-lease-duration=1ms", "--leader-elect-renew-deadline=1ms", "--leader-elect-retry-period=999ms", "--instances-configmap=", "--private-key-secret=/",
+		"--metrics-bind-address=8443", "--health-probe-bind-address=:http", "--metrics-cert-dir", t.TempDir(), "--tls-min-version=1.3", "--tls-cipher-suites=RC4", "--kubeconfig=/nowhere/kubeconfig",
 		"--agent-dir", file, "--allowed-host-cidrs=127.0.0.1,10.0.0.0/8", "--refused-host-cidrs=pods", "--dial-timeout=0s", "--probe-timeout=-1s", "--recheck-interval=1ms", "--node-settle-time=-1s", "--missing-namespace-timeout=-1s", "--api-server-settle-time=-1s",
 		"--max-host-connections=0", "--concurrent-probes=-1", "--concurrent-slow-probes=0", "--concurrent-operations=0",
 		"--payload", file, "--payload-cache-dir=/nowhere", "--api-server-url=http://x", "--service-cidr=10.96.0.0", "--cluster-dns=dns",
@@ -160,8 +166,8 @@ func TestValidateSaysEverythingThatIsWrong(t *testing.T) {
 	if err == nil {
 		t.Fatal("all of it is taken")
 	}
-	for _, flag := range []string{"namespace", "leader-election-namespace", "instances-configmap", "private-key-secret", "metrics-bind-address",
-		"health-probe-bind-address", "metrics-cert-dir", "kubeconfig", "agent-dir", "allowed-host-cidrs", "refused-host-cidrs", "dial-timeout", "probe-timeout", "recheck-interval", "node-settle-time", "missing-namespace-timeout", "api-server-settle-time",
+	for _, flag := range []string{"namespace", "leader-election-namespace", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period", "instances-configmap", "private-key-secret", "metrics-bind-address",
+		"health-probe-bind-address", "metrics-cert-dir", "tls-min-version", "tls-cipher-suites", "kubeconfig", "agent-dir", "allowed-host-cidrs", "refused-host-cidrs", "dial-timeout", "probe-timeout", "recheck-interval", "node-settle-time", "missing-namespace-timeout", "api-server-settle-time",
 		"max-host-connections", "concurrent-probes", "concurrent-slow-probes", "concurrent-operations",
 		"payload", "payload-cache-dir", "api-server-url", "service-cidr", "cluster-dns", "max-disruptive-operations", "host-upload-limit", "total-upload-limit",
 		"max-removals", "removal-window"} {
@@ -183,7 +189,7 @@ func TestValidateSaysEverythingThatIsWrong(t *testing.T) {
 
 // What is just enough is taken.
 func TestLeastValues(t *testing.T) {
-	if _, err := parse(t, "--agent-dir", t.TempDir(), "--host-upload-limit=16Ki", "--probe-timeout=1s", "--recheck-interval=1s", "--removal-window=1s", "--node-settle-time=0", "--missing-namespace-timeout=0", "--api-server-settle-time=0",
+	if _, err := parse(t, "--agent-dir", t.TempDir(), "--leader-elect-lease-duration=1202ms", "--leader-elect-renew-deadline=1201ms", "--leader-elect-retry-period=1s", "--host-upload-limit=16Ki", "--probe-timeout=1s", "--recheck-interval=1s", "--removal-window=1s", "--node-settle-time=0", "--missing-namespace-timeout=0", "--api-server-settle-time=0",
 		"--concurrent-probes=1", "--concurrent-slow-probes=1", "--concurrent-operations=1", "--max-disruptive-operations=1"); err != nil {
 		t.Error(err)
 	}

@@ -423,7 +423,7 @@ func (e *execution) ensureLeading(ctx context.Context) error {
 		return nil
 	}
 	leads := false
-	// A Lease that was deleted is there again within seconds; without it nobody leads.
+	// A Lease that was deleted is there again within half a minute; without it nobody leads.
 	never := func(error) bool { return false }
 	if err := retryAPI(ctx, e.clock, "Asking which process works", never, func() (err error) {
 		leads, err = e.Leads(ctx)
