@@ -103,6 +103,7 @@ func TestManifests(t *testing.T) {
 	}
 	for overlay, wantSecrets := range map[string][]string{
 		"base": nil, "monitoring": {"windows-controller-metrics-tls"}, "openshift": {"windows-controller-metrics-tls", "windows-apiserver-tls"}, "ha": {"windows-apiserver-etcd", "windows-apiserver-etcd"},
+		"openshift-ha": {"windows-apiserver-etcd", "windows-apiserver-tls", "windows-apiserver-etcd", "windows-controller-metrics-tls"},
 	} {
 		t.Run(overlay, func(t *testing.T) {
 			objects := render(t, overlay)
@@ -117,9 +118,13 @@ func TestManifests(t *testing.T) {
 				if object.Kind != "Deployment" && object.Kind != "StatefulSet" {
 					continue
 				}
-				if overlay == "ha" && object.Kind != "Deployment" {
+				if strings.HasSuffix(overlay, "ha") && object.Kind != "Deployment" {
 					t.Errorf("%s %s waits for a person when its node is lost, and it has no volume", object.Kind, object.Name)
 				}
+				if got := object.Spec.Template.Annotations["openshift.io/required-scc"]; (got == "restricted-v2") != strings.HasPrefix(overlay, "openshift") {
+					t.Errorf("%s %s wants the security context constraint %q", object.Kind, object.Name, got)
+				}
+				mustLeaveNodes(t, object)
 				pod := object.Spec.Template.Spec
 				mustHaveGroup(t, object, (overlay == "base" || overlay == "monitoring") && object.Name == "windows-apiserver")
 				container := pod.Containers[0]
@@ -158,6 +163,24 @@ func TestManifests(t *testing.T) {
 	}
 }
 
+// mustLeaveNodes: the cluster autoscaler removes nodes with pods that keep nothing there, and does not remove that of the only server of the API.
+func mustLeaveNodes(t *testing.T, object manifest) {
+	t.Helper()
+	var local []string
+	for _, volume := range object.Spec.Template.Spec.Volumes {
+		if volume.EmptyDir != nil {
+			local = append(local, volume.Name)
+		}
+	}
+	want := strings.Join(local, ",")
+	if object.Kind == "StatefulSet" {
+		want = ""
+	}
+	if got := object.Spec.Template.Annotations["cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"]; got != want {
+		t.Errorf("%s %s leaves its node although there is %q, want %q", object.Kind, object.Name, got, want)
+	}
+}
+
 // mustLeavePodsOfOthers: a namespace that may be one on OpenShift has no label of Pod Security, as WMCO may be there, too, whose pods
 // use the network of their host.
 func mustLeavePodsOfOthers(t *testing.T, namespace manifest, restricted bool) {
@@ -176,7 +199,7 @@ func mustLeavePodsOfOthers(t *testing.T, namespace manifest, restricted bool) {
 func TestStoragesAnswerAlone(t *testing.T) {
 	t.Parallel()
 	selectors, pods := map[string]labels.Selector{}, map[string]labels.Set{}
-	for _, overlay := range []string{"base", "openshift", "ha"} {
+	for _, overlay := range []string{"base", "openshift", "ha", "openshift-ha"} {
 		for _, object := range render(t, overlay) {
 			switch {
 			case object.Name != "windows-apiserver":
@@ -192,7 +215,7 @@ func TestStoragesAnswerAlone(t *testing.T) {
 		}
 	}
 	pods["ha of an earlier release"] = labels.Set{"app": "windows-apiserver"}
-	storage := map[string]string{"base": "embedded", "openshift": "embedded", "ha": "etcd"}
+	storage := map[string]string{"base": "embedded", "openshift": "embedded", "ha": "etcd", "openshift-ha": "etcd"}
 	for service, selector := range selectors {
 		for server, of := range pods {
 			if got, want := selector.Matches(of), storage[service] == storage[server]; got != want {
@@ -200,7 +223,7 @@ func TestStoragesAnswerAlone(t *testing.T) {
 			}
 		}
 	}
-	if len(selectors) != 3 || len(pods) != 4 {
+	if len(selectors) != 4 || len(pods) != 5 {
 		t.Errorf("there are %d Services and %d servers", len(selectors), len(pods))
 	}
 }

@@ -77,7 +77,7 @@ func TestServiceMonitors(t *testing.T) {
 			}
 		}
 	}
-	for _, overlay := range []string{"monitoring", "openshift"} {
+	for _, overlay := range []string{"monitoring", "openshift", "openshift-ha"} {
 		objects := render(t, overlay)
 		found := monitors(t, overlay)
 		if names := slices.Sorted(maps.Keys(found)); !slices.Equal(names, []string{"windows-apiserver", "windows-controller", exporterName}) {

@@ -70,7 +70,7 @@ func (g *guided) uninstall(t *testing.T) {
 	if err := errors.Join(g.Controller.Stop(), g.Server.Stop()); err != nil {
 		t.Fatal(err)
 	}
-	g.run(t, commands, "kubectl delete apiservice ", "kubectl delete -k artifacts/rbac", "kubectl delete -f artifacts/ha/", "kubectl delete -f artifacts/openshift/machine-api.yaml",
+	g.run(t, commands, "kubectl delete apiservice ", "kubectl delete -k artifacts/rbac", "kubectl delete -f artifacts/components/ha/", "kubectl delete -f artifacts/openshift/machine-api.yaml",
 		"kubectl delete -f artifacts/openshift/cluster-api.yaml", "kubectl delete -k artifacts/nodes ",
 		"kubectl delete -k artifacts/azure ",
 		"kubectl delete -f artifacts/components/monitoring/rbac.yaml ")
@@ -194,7 +194,7 @@ func TestUninstallIsComplete(t *testing.T) {
 	deleted := deletedBy(t, section(t, "Uninstall"))
 	deleted["Namespace /"+system.Namespace] = true
 	made := map[string]bool{}
-	for _, overlay := range []string{"base", "ha", "openshift", "monitoring", "azure"} {
+	for _, overlay := range []string{"base", "ha", "openshift", "openshift-ha", "monitoring", "azure"} {
 		for _, o := range render(t, overlay) {
 			made[keyOf(o)] = true
 		}
