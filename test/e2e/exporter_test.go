@@ -142,7 +142,7 @@ func mustReachHosts(t *testing.T, overlay string, m monitor, objects []manifest)
 		t.Errorf("%s: the certificate is to be for %s, want %s", overlay, endpoint.TLSConfig.ServerName, want)
 	}
 	given := endpoint.TLSConfig.CA
-	if overlay == "openshift" {
+	if strings.HasPrefix(overlay, "openshift") {
 		asks := slices.ContainsFunc(objects, func(o manifest) bool {
 			return o.Kind == "Service" && o.Name == exporterName && o.Annotations["service.beta.openshift.io/serving-cert-secret-name"] == cluster.ExporterSecret
 		})

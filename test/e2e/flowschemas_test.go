@@ -26,11 +26,11 @@ func TestFlowSchemas(t *testing.T) {
 	for _, tt := range []struct{ account, method, path, body, want, level string }{
 		{"windows-apiserver", http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", review, "windows-apiserver-reviews", "exempt"},
 		{"windows-apiserver", http.MethodGet, "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas?limit=1", "", "windows-instance-api", "workload-high"},
-		{"windows-apiserver", http.MethodGet, "/readyz", "", "windows-instance-api", "workload-high"},
+		{"windows-apiserver", http.MethodGet, "/version", "", "windows-instance-api", "workload-high"},
 		{"windows-controller", http.MethodGet, "/apis/coordination.k8s.io/v1/namespaces/" + system.Namespace + "/leases/windows-controller", "", "windows-controller-leader-election", "leader-election"},
 		{"windows-controller", http.MethodGet, "/apis/windows.openshift.io/v1alpha1/windowsinstances?limit=1", "", "windows-instance-api", "workload-high"},
 		{"windows-controller", http.MethodGet, "/api/v1/nodes?limit=1", "", "windows-instance-api", "workload-high"},
-		{"default", http.MethodGet, "/readyz", "", "service-accounts", "workload-low"},
+		{"default", http.MethodGet, "/version", "", "service-accounts", "workload-low"},
 	} {
 		t.Run(tt.account+" "+tt.path, func(t *testing.T) {
 			config, err := sys.ServiceAccountConfig(t.Context(), system.Namespace, tt.account)
