@@ -38,7 +38,7 @@ var leaves = []string{
 	// What servers and the agent say to each other, and the program on a host.
 	"pkg/agent/api",
 	// Useful without the rest.
-	"pkg/backoff", "pkg/coalesce", "pkg/kubeclient", "pkg/noproxy", "pkg/notfound", "pkg/words", "pkg/servingcert", "pkg/stream", "pkg/stream/limits", "pkg/volume", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
+	"pkg/backoff", "pkg/coalesce", "pkg/kubeclient", "pkg/noproxy", "pkg/notfound", "pkg/passing", "pkg/words", "pkg/servingcert", "pkg/stream", "pkg/stream/limits", "pkg/volume", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
 	// The world that the programs live in knows little of them.
 	"test/controlplane", "test/openshift", "test/winpath",
 }
@@ -58,7 +58,7 @@ var layers = map[string][]string{
 	// Where in the cluster our API is served, and by whom.
 	"pkg/apiservice": {"pkg/apis", "pkg/notfound"},
 	// A server's way to a host, for the API server and the controller alike.
-	"pkg/host":             {"pkg/apis", "pkg/backoff", "pkg/wmco"},
+	"pkg/host":             {"pkg/apis", "pkg/backoff", "pkg/passing", "pkg/wmco"},
 	"pkg/host/transfer":    {"pkg/agent/api", "pkg/host"},
 	"pkg/host/agentclient": {"pkg/apis", "pkg/agent/api", "pkg/desired/payload", "pkg/host", "pkg/version"},
 	"pkg/host/diagnose":    {"pkg/apis", "pkg/agent/api", "pkg/host", "pkg/words"},
@@ -75,7 +75,7 @@ var layers = map[string][]string{
 	"pkg/apiserver":         {"pkg/apis", "pkg/generated", "pkg/registry", "pkg/stream/limits", "pkg/stream/relief", "pkg/version"},
 	"pkg/apiserver/backend": {"pkg/apis", "pkg/notfound", "pkg/agent/api", "pkg/apiserver", "pkg/apiservice", "pkg/desired/cluster", "pkg/host", "pkg/registry", "pkg/stream", "pkg/wmco"},
 	// The controllers. None knows another one, but whose Node is whose.
-	"pkg/controller/internal":  {"pkg/apis", "pkg/notfound", "pkg/generated", "pkg/wmco"},
+	"pkg/controller/internal":  {"pkg/apis", "pkg/notfound", "pkg/passing", "pkg/generated", "pkg/wmco"},
 	"pkg/controller/source":    {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal", "pkg/words"},
 	"pkg/controller/csr":       {"pkg/apis", "pkg/desired/cluster", "pkg/controller/internal"},
 	"pkg/controller/keys":      {"pkg/apis", "pkg/controller/internal", "pkg/host", "pkg/wmco", "pkg/words"},

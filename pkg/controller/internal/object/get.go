@@ -13,6 +13,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/notfound"
+	"github.com/openshift/windows-instance-api/pkg/passing"
 )
 
 // Get reads into obj and returns it, or nil when there is no such object.
@@ -29,6 +30,9 @@ func Get[T client.Object](ctx context.Context, reader client.Reader, key client.
 
 // Gone is [notfound.Object] for controllers: our API is away while its server starts.
 func Gone(err error) bool { return notfound.Object(err) }
+
+// Passes is [passing.Error] for controllers.
+func Passes(err error) bool { return passing.Error(err) }
 
 // PoolOf reads the pool of an instance, nil if it names none, or one that does not exist:
 // instances may be created before their pool, and be deleted after it. The pool is only to be read: that of a cache is shared.

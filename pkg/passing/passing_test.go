@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package object
+package passing
 
 import (
 	"errors"
@@ -15,13 +15,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestPasses: an API server that is away is waited for, and what it says is not.
-func TestPasses(t *testing.T) {
-	resource := v1alpha1.Resource("windowsinstances")
+// TestError: an API server that is away is waited for, and what it says is not.
+func TestError(t *testing.T) {
+	resource := schema.GroupResource{Group: "windows.openshift.io", Resource: "windowsinstances"}
 	request := func(err error) error { return &url.Error{Op: "Get", URL: "https://10.96.0.1/api", Err: err} }
 	for _, tt := range []struct {
 		name string
@@ -46,13 +45,13 @@ func TestPasses(t *testing.T) {
 		{"the API is away", apierrors.NewGenericServerResponse(http.StatusNotFound, http.MethodPatch, resource, "a", "404 page not found", 0, true), true},
 		{"a quota, a webhook, or no right", apierrors.NewForbidden(resource, "a", errors.New("no")), false},
 		{"not there", apierrors.NewNotFound(resource, "a"), false},
-		{"invalid", apierrors.NewInvalid(v1alpha1.Kind("WindowsInstance"), "a", nil), false},
+		{"invalid", apierrors.NewInvalid(schema.GroupKind{Group: "windows.openshift.io", Kind: "WindowsInstance"}, "a", nil), false},
 		{"an object that cannot be read", &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonStoreReadError}}, false},
 		{"what was read ends too soon", io.ErrUnexpectedEOF, false},
 		{"an input is missing", errors.New("there is no CA of the API server"), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Passes(fmt.Errorf("reading: %w", tt.err)); got != tt.want {
+			if got := Error(fmt.Errorf("reading: %w", tt.err)); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})

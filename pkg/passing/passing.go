@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package object
+// Package passing says which errors of an API server end without anybody doing anything. It imports nothing of this project.
+package passing
 
 import (
 	"errors"
@@ -11,9 +12,9 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// Passes says whether an error is trouble with the API server, or a cache that is behind, which ends without anybody doing anything. What the server,
+// Error says whether an error is trouble with the API server, or a cache that is behind, which ends without anybody doing anything. What the server,
 // a quota or a webhook refuses, and what the server, or what is read from it, says clearly, stays as it is.
-func Passes(err error) bool {
+func Error(err error) bool {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
