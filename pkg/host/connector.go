@@ -39,6 +39,7 @@ type Options struct {
 type Connector struct {
 	options     Options
 	credentials CredentialCache
+	readings    readings
 	// shells are the login shells that hosts were found to have, by the owner of the target.
 	shells lookup.Cache[shell.Shell]
 	// now is the clock by which certificates expire.

@@ -80,8 +80,10 @@ func (c *Connector) readCredentials(ctx context.Context, name types.NamespacedNa
 
 // readSecret is readCredentials, and the data that they were read from.
 func (c *Connector) readSecret(ctx context.Context, name types.NamespacedName) (credentials, map[string][]byte, error) {
-	secret, err := c.options.ReadSecret(ctx, name.Namespace, name.Name)
+	secret, unread, err := c.read(ctx, name)
 	switch {
+	case unread:
+		return credentials{}, nil, &CredentialsError{Secret: name.String(), Unread: true, Err: err}
 	case apierrors.IsNotFound(err):
 		return credentials{}, nil, &CredentialsError{Secret: name.String(), Err: errors.New("not found: create it with the key private-key.pem")}
 	case apierrors.IsForbidden(err):
@@ -122,12 +124,15 @@ func AllowReadingCommand(secret types.NamespacedName) string {
 // readKept reads the Secret with the copies of a namespace. That there is none is no error, nor that it may not be read: the
 // Secrets themselves may be all that is needed.
 func (c *Connector) readKept(ctx context.Context, namespace string) (*corev1.Secret, error) {
-	kept, err := c.options.ReadSecret(ctx, namespace, KeptSecret)
+	name := types.NamespacedName{Namespace: namespace, Name: KeptSecret}
+	kept, unread, err := c.read(ctx, name)
 	switch {
+	case unread:
+		return nil, &CredentialsError{Secret: name.String(), Unread: true, Err: err}
 	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
 		return &corev1.Secret{}, nil
 	case err != nil:
-		return nil, &CredentialsError{Secret: namespace + "/" + KeptSecret, Err: fmt.Errorf("reading: %w", err)}
+		return nil, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
 	}
 	return kept, nil
 }

@@ -9,23 +9,30 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// CredentialsError means that the credentials for a host are missing or cannot be
-// used. Nothing was sent to the host.
+// CredentialsError means that the credentials for a host are missing, cannot be
+// used or could not be read. Nothing was sent to the host.
 type CredentialsError struct {
 	// Secret is the namespace and name of the Secret; where they are not known, whose it is.
 	Secret string
 	// Bastion is the bastion that they are for, as address:port. Empty: they are for the host.
 	Bastion string
+	// Unread: what the Secret has, and whether it is there, is not known, because the API server does not answer, or with an error that passes.
+	// Such an error says nothing about the host.
+	Unread bool
 	// Err says what is wrong with it. It never holds anything of its content.
 	Err error
 }
 
 // Error implements error.
 func (e *CredentialsError) Error() string {
+	text := "Secret " + e.Secret
 	if e.Bastion != "" {
-		return fmt.Sprintf("bastion %s: Secret %s: %v", e.Bastion, e.Secret, e.Err)
+		text = "bastion " + e.Bastion + ": " + text
 	}
-	return fmt.Sprintf("Secret %s: %v", e.Secret, e.Err)
+	if e.Unread {
+		text += " could not be read"
+	}
+	return fmt.Sprintf("%s: %v", text, e.Err)
 }
 
 // Unwrap returns what is wrong.

@@ -106,6 +106,7 @@ func TestTracker(t *testing.T) {
 	}{
 		{"it failed", observation{err: errors.New("no"), hung: true}, true, outcomeFailed},
 		{"it was ended", observation{err: late, hung: true}, false, outcomeFailed},
+		{"its Secret could not be read", observation{err: &host.CredentialsError{Unread: true}}, false, outcomeFailed},
 		{"it is well", observation{report: &report{}}, true, outcomeHealthy},
 		{"the host was to be contacted in another way", observation{contact: "d"}, false, outcomeHealthy},
 		{"the instance was another one", observation{uid: "other"}, false, outcomeHealthy},

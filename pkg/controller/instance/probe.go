@@ -133,7 +133,7 @@ func (a *attempt) login(ctx context.Context) error {
 		return nil
 	}
 	reach := diagnose.ReachOf(err)
-	if !reach.Tried && ctx.Err() == nil {
+	if !reach.Tried && !diagnose.IsInconclusive(err) && ctx.Err() == nil {
 		// Something was missing to try it, for example the Secret. Whether the host can
 		// be reached is worth knowing all the same, and comes first.
 		if askErr := a.askHostKey(ctx, a.instance); askErr != nil && diagnose.ReachOf(askErr).Tried {

@@ -461,6 +461,33 @@ func TestReconcileFailures(t *testing.T) {
 	}
 }
 
+// While the API server is away nobody knows what to log in with: that says nothing about a host, so nothing is written of it, and it is probed again soon.
+func TestReconcileSecretThatCouldNotBeRead(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	f.settle("win-1")
+	before := f.get("win-1").Status
+	f.journal.take()
+
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.fail[diagnose.StageLogin] = &host.CredentialsError{Secret: "a/b", Unread: true, Err: errors.New("connection refused")}
+	})
+	f.clock.Step(10 * time.Minute)
+	again := f.settle("win-1")
+	f.expectJournal("Resolve win-1", "Login win-1")
+	if again.RequeueAfter < 4*time.Second || again.RequeueAfter > 6*time.Second {
+		t.Errorf("probed again after %s", again.RequeueAfter)
+	}
+
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.fail = map[diagnose.Stage]error{} })
+	f.clock.Step(again.RequeueAfter)
+	f.settle("win-1")
+	f.expectJournal("Resolve win-1", "Login win-1", "Facts win-1")
+	if diff := cmp.Diff(before.Conditions, f.get("win-1").Status.Conditions); diff != "" {
+		t.Errorf("the conditions are others (-before +now)\n%s", diff)
+	}
+}
+
 // Nothing is done on a host that presents another key, until somebody pins it.
 func TestReconcileHostKeyChangedUntilItIsPinned(t *testing.T) {
 	f := newFixture(t, newInstance("win-1", "10.1.42.1"))

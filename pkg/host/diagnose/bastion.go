@@ -13,8 +13,12 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// credentialsMissing is for credentials that do not exist or cannot be used.
+// credentialsMissing is for credentials that do not exist, cannot be used or could not be read.
 func credentialsMissing(e *host.CredentialsError) Diagnosis {
+	if e.Unread {
+		return unknown(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonNotTried,
+			"The host was not logged in to: %s. It is tried again when the API server answers.", cause(e))
+	}
 	if e.Bastion != "" {
 		of := *e
 		of.Bastion = ""

@@ -87,6 +87,8 @@ func TestDiagnose(t *testing.T) {
 		{"no key was recorded", StageLogin, sshErr(hostssh.LayerHostKey, hostssh.ReasonHostKeyUnknown), "HostKeyTrusted=Unknown/NotTried", "not been recorded"},
 		{"an expired certificate", StageLogin, &hostssh.Error{Layer: hostssh.LayerAuth, Reason: hostssh.ReasonCredentialsRefused, Remark: "The certificate has expired."}, "Authenticated=False/CredentialsRefused", "the Secret as well. The certificate has expired."},
 		{"Secret is missing", StageLogin, &host.CredentialsError{Secret: "openshift/cloud-private-key", Err: errors.New("not found")}, "Authenticated=False/CredentialsMissing", "Secret openshift/cloud-private-key: not found"},
+		{"Secret could not be read", StageLogin, &host.CredentialsError{Secret: "openshift/cloud-private-key", Unread: true, Err: errors.New("connection refused")}, "Authenticated=Unknown/NotTried", "The host was not logged in to: Secret openshift/cloud-private-key could not be read: connection refused. It is tried again"},
+		{"Secret of the bastion could not be read", StageHostKey, &host.CredentialsError{Secret: "team/jump", Bastion: "10.9.9.1:22", Unread: true, Err: errors.New("connection refused")}, "Authenticated=Unknown/NotTried", "bastion 10.9.9.1:22: Secret team/jump could not be read: connection refused."},
 		{"credentials refused", StageLogin, sshErr(hostssh.LayerAuth, hostssh.ReasonCredentialsRefused), "Authenticated=False/CredentialsRefused", "administrators_authorized_keys"},
 		{"silent while logging in", StageLogin, sshErr(hostssh.LayerAuth, hostssh.ReasonTimedOut), "Authenticated=False/AuthenticationTimedOut", "did not answer while"},
 		{"no session", StageLogin, sshErr(hostssh.LayerSession, hostssh.ReasonSessionRefused), "Authenticated=False/SessionRefused", "MaxSessions"},

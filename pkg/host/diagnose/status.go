@@ -50,6 +50,8 @@ func StatusError(instance string, err error) error {
 	switch {
 	case errors.As(err, &refused):
 		return refusal(instance, refused)
+	case errors.As(err, &credentials) && credentials.Unread:
+		return hostStatus(instance, http.StatusServiceUnavailable, "Credentials", fmt.Sprintf("the host was not logged in to: %v", credentials), retryBusy)
 	case errors.As(err, &credentials):
 		return hostStatus(instance, http.StatusServiceUnavailable, "Credentials", fmt.Sprintf("no credentials for the host: %v", credentials), retryUnreachable)
 	case errors.As(err, &another):

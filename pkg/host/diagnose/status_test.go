@@ -49,6 +49,7 @@ func TestStatusError(t *testing.T) {
 		{"too many connections", connection(ssh.LayerConnect, ssh.ReasonLimitReached), 429, "TooManyRequests", "Connect", true, "10.0.0.1:22"},
 		{"connection lost", connection(ssh.LayerSession, ssh.ReasonConnectionLost), 503, "ServiceUnavailable", "Session", true, "10.0.0.1:22"},
 		{"no credentials", &host.CredentialsError{Secret: "ns/name", Err: errors.New("not found")}, 503, "ServiceUnavailable", "Credentials", true, "ns/name"},
+		{"credentials that could not be read", &host.CredentialsError{Secret: "ns/name", Unread: true, Err: errors.New("connection refused")}, 503, "ServiceUnavailable", "Credentials", true, "the host was not logged in to: Secret ns/name could not be read: connection refused"},
 		{"agent cannot be put there", &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("disk full")}, 503, "ServiceUnavailable", "Agent", true, "disk full"},
 		{"connection lost at the upload", &agentclient.Error{Step: agentclient.StepUpload, Err: connection(ssh.LayerSession, ssh.ReasonConnectionLost)}, 503, "ServiceUnavailable", "Session", true, "10.0.0.1:22"},
 		{"agent silent", &agentclient.Error{Step: agentclient.StepRun, Err: fmt.Errorf("no answer: %w", context.DeadlineExceeded)}, 504, "Timeout", "Agent", true, "running it on the host"},

@@ -13,9 +13,9 @@ import (
 )
 
 // IsTransient says whether an error may be gone in a moment: the host was not reached, or the
-// connection broke. What the host, or our own configuration, says clearly is not transient.
+// connection broke, or the credentials could not be read. What the host, or our own configuration, says clearly is not transient.
 func IsTransient(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) || IsUnread(err) {
 		return true
 	}
 	e, ok := ssh.AsError(err)
@@ -54,8 +54,17 @@ func IsUnsent(err error) bool {
 	return errors.As(err, &credentials) || errors.As(err, &another)
 }
 
-// IsInconclusive reports whether an error is about this process and says nothing about the host.
+// IsUnread says whether an error means that it is not known what to log in with, because the API server does not answer, or with an error that passes.
+func IsUnread(err error) bool {
+	credentials, ok := errors.AsType[*host.CredentialsError](err)
+	return ok && credentials.Unread
+}
+
+// IsInconclusive reports whether an error is about this process, or the API server, and says nothing about the host.
 func IsInconclusive(err error) bool {
+	if IsUnread(err) {
+		return true
+	}
 	if e, ok := ssh.AsError(err); ok {
 		switch e.Reason {
 		case ssh.ReasonAddressUndecided, ssh.ReasonLimitReached, ssh.ReasonSessionLimitReached, ssh.ReasonPoolClosed,

@@ -37,6 +37,7 @@ func TestErrorsOfHosts(t *testing.T) {
 		{"silent while logging in", failed(ssh.LayerAuth, ssh.ReasonTimedOut), true, true},
 		{"broken while it ran", failed(ssh.LayerSession, ssh.ReasonConnectionLost), true, false},
 		{"no Secret", &host.CredentialsError{Secret: "a/b", Err: errors.New("not there")}, false, true},
+		{"a Secret that could not be read", fmt.Errorf("x: %w", &host.CredentialsError{Secret: "a/b", Unread: true, Err: errors.New("connection refused")}), true, true},
 		{"another machine", &agentclient.AnotherHostError{Want: "a", Found: "b"}, false, true},
 		{"the agent cannot be put there", &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("disk full")}, false, true},
 		{"the agent cannot be verified", &agentclient.Error{Step: agentclient.StepVerify, Err: context.DeadlineExceeded}, true, true},
@@ -53,6 +54,25 @@ func TestErrorsOfHosts(t *testing.T) {
 				t.Errorf("transient %v, unsent %v, want %v, %v", transient, unsent, tt.wantTransient, tt.wantUnsent)
 			}
 		})
+	}
+}
+
+// TestIsInconclusive: a Secret that is not there says something about the host, and one that could not be read does not.
+func TestIsInconclusive(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"a limit of ours", &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonLimitReached}, true},
+		{"down", &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}, false},
+		{"no Secret", &host.CredentialsError{Secret: "a/b", Err: errors.New("not there")}, false},
+		{"a Secret that could not be read", fmt.Errorf("x: %w", &host.CredentialsError{Secret: "a/b", Unread: true, Err: errors.New("connection refused")}), true},
+		{"nobody wants it any more", fmt.Errorf("x: %w", context.Canceled), true},
+	} {
+		if got := IsInconclusive(tt.err); got != tt.want {
+			t.Errorf("%s: got %v", tt.name, got)
+		}
 	}
 }
 
