@@ -162,7 +162,9 @@ func (e *execution) buildAndPlan(ctx context.Context) (*api.Plan, error) {
 func (e *execution) change(ctx context.Context, doing string, call func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)) (*api.Result, error) {
 	var lockedSince time.Time
 	heard := e.clock.Now()
+	away := unread{clock: e.clock}
 	for breaks := 0; ; {
+		began := e.clock.Now()
 		if err := e.ensureLeading(ctx); err != nil {
 			return nil, err
 		}
@@ -183,12 +185,15 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 		})
 		e.changed = e.changed || mayHaveChanged(done, err)
 		now := e.clock.Now()
+		waits := away.waits(err, began)
 		var why string
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case recordErr != nil:
 			return nil, recordErr
+		case waits:
+			why = e.diagnose(err)
 		case err != nil:
 			if !diagnose.IsTransient(err) {
 				if breaks++; !agentBroke(err) || breaks > maxBreaks {
@@ -214,6 +219,9 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 		}
 		if err := e.pause(ctx, "%s %s", doing, why); err != nil {
 			return nil, err
+		}
+		if waits {
+			heard = away.extend(heard, began)
 		}
 	}
 }
@@ -340,7 +348,9 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 	}
 	until := e.clock.Now().Add(silence)
 	sent := int64(0)
+	away := unread{clock: e.clock}
 	for {
+		began := e.clock.Now()
 		if err := e.ensureLeading(ctx); err != nil {
 			return err
 		}
@@ -357,6 +367,8 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 			}
 			return recordErr
 		})
+		waits := away.waits(err, began)
+		continues := "It continues when the host answers again: "
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -364,12 +376,18 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 			return recordErr
 		case err == nil:
 			return nil
+		case waits:
+			continues = ""
 		case !diagnose.IsTransient(err) || !e.clock.Now().Before(until):
 			return e.blame(ctx, "files cannot be sent to the host", err)
+		default:
+			e.Hosts.Forget(e.instance)
 		}
-		e.Hosts.Forget(e.instance)
-		if err := e.pause(ctx, "Sending files. It continues when the host answers again: %s", e.diagnose(err)); err != nil {
+		if err := e.pause(ctx, "Sending files. %s%s", continues, e.diagnose(err)); err != nil {
 			return err
+		}
+		if waits {
+			until = away.extend(until, began)
 		}
 	}
 }

@@ -178,7 +178,9 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 	}
 	deadline := e.rebootDeadline()
 	unreachableUntil := e.clock.Now().Add(patience)
+	away := unread{clock: e.clock}
 	for {
+		began := e.clock.Now()
 		if err := e.ensureWanted(ctx); err != nil {
 			return result{}, err
 		}
@@ -191,9 +193,10 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 			e.agreed = true
 			return result{message: "The host has agreed to restart."}, nil
 		}
+		waits := away.waits(err, began)
 		if !mayBeSent && diagnose.IsUnsent(err) {
 			e.unsent = true
-			if !diagnose.IsTransient(err) || !e.clock.Now().Before(unreachableUntil) {
+			if !waits && (!diagnose.IsTransient(err) || !e.clock.Now().Before(unreachableUntil)) {
 				return result{}, e.blame(ctx, "the host did not accept the restart request", err)
 			}
 		} else {
@@ -202,11 +205,15 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 		if ctx.Err() != nil {
 			return result{}, context.Cause(ctx)
 		}
-		if !e.clock.Now().Before(deadline) {
+		if !waits && !e.clock.Now().Before(deadline) {
 			return result{}, e.blame(ctx, "it is not known whether the host received the request to restart", err)
 		}
 		if err := e.pause(ctx, "Restarting the host. It is not known yet whether the host received the request. %s", e.diagnose(err)); err != nil {
 			return result{}, err
+		}
+		if waits {
+			unreachableUntil = away.extend(unreachableUntil, began)
+			continue
 		}
 		e.Hosts.Forget(e.instance) // the connection may be dead without knowing it
 	}
@@ -215,7 +222,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 // requestRestart makes the request. A cancellation does not cut it off half way, when
 // it would not be known whether it took effect.
 func (e *execution) requestRestart() (api.RestartAnswer, error) {
-	return ask(e.lifetime, e.clock, time.Time{}, askTimeout, func(ctx context.Context) (api.RestartAnswer, error) {
+	return askOnce(e.lifetime, askTimeout, func(ctx context.Context) (api.RestartAnswer, error) {
 		op := e.operation()
 		return e.Hosts.Restart(ctx, e.instance, api.RestartRequest{
 			BootID: op.BootID,

@@ -38,6 +38,9 @@ const (
 	// patience is for how long a host that cannot be reached is tried before anything was
 	// done to it.
 	patience = time.Minute
+	// unreadPatience is for how long the credentials for a host may be unread, in all, before that is taken for a failure. A leader outlives an API
+	// server that is away for less.
+	unreadPatience = 5 * time.Minute
 )
 
 var (
@@ -106,23 +109,62 @@ func retryAPI(ctx context.Context, c clock.Clock, doing string, final func(error
 }
 
 // ask puts a question to the host until it is answered, or the error is not transient, or
-// the time is over; the zero time is over at once. The error is that of the host, or the
+// the time is over; the zero time is over at once. Time in which nobody could log in because the credentials could not be read does not count. The error is that of the host, or the
 // cause of ctx, also if an answer comes after its end. timeout bounds each answer.
 func ask[T any](ctx context.Context, c clock.Clock, until time.Time, timeout time.Duration, question func(ctx context.Context) (T, error)) (T, error) {
+	away := unread{clock: c}
 	for {
-		bounded, cancel := context.WithTimeout(ctx, timeout)
-		answer, err := question(bounded)
-		cancel()
+		began := c.Now()
+		answer, err := askOnce(ctx, timeout, question)
 		if ctx.Err() != nil {
 			return answer, context.Cause(ctx)
 		}
-		if err == nil || !diagnose.IsTransient(err) || !c.Now().Add(pollInterval).Before(until) {
+		waits := away.waits(err, began)
+		if !waits && (err == nil || !diagnose.IsTransient(err) || !c.Now().Add(pollInterval).Before(until)) {
 			return answer, err
 		}
 		if err := sleep(ctx, c, pollInterval); err != nil {
 			return answer, err
 		}
+		if waits {
+			until = away.extend(until, began)
+		}
 	}
+}
+
+// askOnce puts a question to the host once. The error is as that of ask.
+func askOnce[T any](ctx context.Context, timeout time.Duration, question func(ctx context.Context) (T, error)) (T, error) {
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	answer, err := question(bounded)
+	if ctx.Err() != nil {
+		return answer, context.Cause(ctx)
+	}
+	return answer, err
+}
+
+// unread is for how long the credentials for a host could not be read, because the API server did not answer, or with an error that passes. That says
+// nothing about the host, and is no reason to give up what was begun.
+type unread struct {
+	clock clock.PassiveClock
+	// lasted is how long that was, as far as it was waited for.
+	lasted time.Duration
+}
+
+// waits says whether an attempt that began at a time is to be made again, whatever time there is for it, because its error, which may be nil, says
+// that the credentials could not be read, and it was not waited too long for that already.
+func (u *unread) waits(err error, began time.Time) bool {
+	return diagnose.IsUnread(err) && u.lasted+u.clock.Since(began) < unreadPatience
+}
+
+// extend counts the time since an attempt began that waits, and has until, unless it is zero, be that much later.
+func (u *unread) extend(until, began time.Time) time.Time {
+	lost := u.clock.Since(began)
+	u.lasted += lost
+	if until.IsZero() {
+		return until
+	}
+	return until.Add(lost)
 }
 
 // workerPatience is for how long an operation keeps its worker that nothing else bounds: nobody admits what a person asks for, nor
