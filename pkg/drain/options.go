@@ -21,7 +21,7 @@ type Options struct {
 	GracePeriodSeconds *int64
 	// Unreachable says whether the cluster has lost the kubelet of the Node, so that nobody can end a pod gracefully: pods that are asked to
 	// leave meanwhile get one second, also those that are being deleted already, if GracePeriodSeconds is nil. They are waited for all the same.
-	// It is called as Dead is. Nil: it has not.
+	// It is called as Dead is, and must be sure: a kubelet that is well kills pods at once for it. Nil: it has not.
 	Unreachable func() bool
 	// Deadline is when to give up. The zero value: never.
 	Deadline time.Time

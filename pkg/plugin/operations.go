@@ -34,7 +34,7 @@ type drainFlags struct {
 func (d *drainFlags) addFlags(cmd *cobra.Command, timeoutFlag string) {
 	d.flags, d.timeoutFlag = cmd.Flags(), timeoutFlag
 	f := cmd.Flags()
-	f.IntVar(&d.gracePeriod, "grace-period", -1, "Seconds that each pod gets to end. Negative: what the pod asks for; 1 while the cluster cannot reach the Node.")
+	f.IntVar(&d.gracePeriod, "grace-period", -1, "Seconds that each pod gets to end. Negative: what the pod asks for; 1 when the cluster has not reached the Node for a minute.")
 	f.DurationVar(&d.timeout, timeoutFlag, 10*time.Minute, "After how long the drain fails when pods are still there. 0: never.")
 	f.BoolVar(&d.ignoreDaemonSets, "ignore-daemonsets", true, "Let pods of DaemonSets stay. Otherwise the drain fails where there are any.")
 	f.BoolVar(&d.deleteEmptyDir, "delete-emptydir-data", false, "Evict pods with emptyDir volumes, too; what they hold is lost.")

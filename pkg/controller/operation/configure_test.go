@@ -263,6 +263,22 @@ func TestConfigure(t *testing.T) {
 			wantMessage: []string{"did not get a client certificate within 10m", "expired at 2026-01-02T03:04:05Z by the clock of the host", "kubectl get csr"},
 		},
 		{
+			name: "it has the Node of another machine, which seems lost for a moment", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.is, f.host.recorded, f.host.impact = "", "", config.ImpactRestart
+				f.kubeletIsGone()
+				time.AfterFunc(20*time.Second, func() { f.reportsReady(corev1.ConditionTrue) })
+			},
+			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{"A kubelet reports for Node win-1, which has the address", "but the host has no kubelet"},
+		},
+		{
+			name: "its certificate has expired, and its Node, for which another machine reports, seems lost for a moment", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.losesCertificate()
+				f.kubeletIsGone()
+				time.AfterFunc(20*time.Second, func() { f.reportsReady(corev1.ConditionTrue) })
+			},
+			want: succeeded, wantSteps: "SSSS Skkkk kkkk kkSSS",
+		},
+		{
 			name: "it has the Node of another machine", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.is, f.host.recorded, f.host.impact = "", "", config.ImpactRestart
 			},

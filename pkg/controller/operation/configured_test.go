@@ -360,7 +360,8 @@ func (f *fixture) kubeletIsGone() { f.reportsReady(corev1.ConditionUnknown) }
 // reportsReady changes what the cluster knows of the Node.
 func (f *fixture) reportsReady(status corev1.ConditionStatus) {
 	node := f.node()
-	node.Status.Conditions[0].Status = status
+	ready := &node.Status.Conditions[0]
+	ready.Status, ready.LastTransitionTime = status, metav1.Now()
 	if _, err := f.kube.CoreV1().Nodes().UpdateStatus(context.Background(), node, metav1.UpdateOptions{}); err != nil {
 		f.t.Error(err)
 	}

@@ -30,6 +30,10 @@ const (
 	contestedInterval = time.Minute
 	// confirmedFor is for how long a drain takes a Node for what the API server has said of it, and how long it waits for that.
 	confirmedFor = 10 * time.Second
+	// lostAfter is for how long the cluster must not have heard of a kubelet that counts as lost. After an API server was away for longer than
+	// --node-monitor-grace-period, Nodes are found lost whose kubelets are well and have not yet come to say so: these do
+	// within some ten seconds, so that the clock of kube-controller-manager, which says since when, may also be half a minute behind.
+	lostAfter = time.Minute
 )
 
 // requestedOptions are those of a drain, or of a reboot, that somebody requested, and its
@@ -82,14 +86,24 @@ func skipWait(seconds *int32, dead func() bool) (time.Duration, func() bool) {
 	return time.Duration(*seconds) * time.Second, nil
 }
 
-// isDead says whether nobody speaks for a Node, so that its pods cannot be seen to end.
-func isDead(node *corev1.Node) bool {
-	return unready(node) != "" || unreachable(node)
-}
+// isDead says whether it may be that nobody speaks for a Node, so that its pods cannot be seen to end. A moment is enough: who asks waits for a while.
+func isDead(node *corev1.Node) bool { return unready(node) != "" }
 
 // unreachable says whether the cluster has lost the kubelet of a Node.
-func unreachable(node *corev1.Node) bool {
-	return node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable })
+func unreachable(node *corev1.Node, now time.Time) bool {
+	return node != nil && isSilent(node, now) && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable })
+}
+
+// isSilent says whether no kubelet has spoken for a Node, nil for none, for lostAfter. What is said to begin in the future, by another clock, has just begun.
+func isSilent(node *corev1.Node, now time.Time) bool {
+	if node == nil {
+		return true
+	}
+	since := node.CreationTimestamp // of one that nobody has ever spoken for
+	if ready := object.NodeReady(node); ready != nil {
+		since = ready.LastTransitionTime
+	}
+	return !object.KubeletReports(node) && now.Sub(since.Time) >= lostAfter
 }
 
 // nodeIs returns what says whether something is true of a Node, which is nil if it does not exist: by the cache and, as that may be behind and
@@ -139,7 +153,9 @@ func (e *execution) drainOptions(ctx context.Context) (drain.Options, error) {
 		o, timeout = poolOptions(pool, dead)
 		e.noteDrain(pool)
 	}
-	o.Unreachable = func() bool { return nodeIs(unreachable) }
+	o.Unreachable = func() bool {
+		return nodeIs(func(node *corev1.Node) bool { return unreachable(node, e.clock.Now()) })
+	}
 	// Since the Node was cordoned, maybe by another process, another one may have got its name.
 	o.NodeUID = op.Node.UID
 	if timeout > 0 {

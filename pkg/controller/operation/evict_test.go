@@ -72,21 +72,26 @@ func TestDrainAfterTrouble(t *testing.T) {
 }
 
 // TestDrainAsksAboutTheNode: the cache may be behind, and what a kubelet is taken for cannot be taken back: its pods are killed, or not waited
-// for. Only what the API server says, too, holds, for a while.
+// for. Only what the API server says, too, holds, for a while. A Node that was found lost a moment ago may have a kubelet that is well, and only could
+// not say so while there was no API server: its pods are not killed.
 func TestDrainAsksAboutTheNode(t *testing.T) {
 	t.Parallel()
-	lost := func(n *corev1.Node) {
-		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}}
-	}
+	lost, foundLost := lostFor(time.Hour), lostFor(10*time.Second)
 	for _, tt := range []struct {
 		name         string
 		cached, live func(*corev1.Node) // nil: it is well
 		fails        error
-		want         bool
-		reads        int32
+		// dead and unreachable is what it is taken for.
+		dead, unreachable bool
+		reads             int32
 	}{
 		{name: "it is well", live: lost},
-		{name: "it is lost", cached: lost, live: lost, want: true, reads: 1},
+		{name: "it is lost", cached: lost, live: lost, dead: true, unreachable: true, reads: 1},
+		{name: "it was found lost a minute ago", cached: lostFor(61 * time.Second), live: lostFor(61 * time.Second), dead: true, unreachable: true, reads: 1},
+		{name: "it was found lost just now", cached: foundLost, live: foundLost, dead: true, reads: 1},
+		{name: "it was found lost, by a clock that is ahead", cached: lostFor(-20 * time.Second), live: lostFor(-20 * time.Second), dead: true, reads: 1},
+		{name: "it was lost, came back, and was found lost just now", cached: lost, live: foundLost, dead: true, reads: 1},
+		{name: "its kubelet is back, and the taint is still there", cached: isTainted, live: isTainted},
 		{name: "it was lost", cached: lost, reads: 1},
 		{name: "the API server does not answer", cached: lost, fails: apierrors.NewServiceUnavailable("etcd has no leader"), reads: 1},
 	} {
@@ -115,8 +120,8 @@ func TestDrainAsksAboutTheNode(t *testing.T) {
 				o := f.drain.options
 				for n := range int32(2) {
 					for range 10 {
-						if dead, unreachable := o.Dead(), o.Unreachable(); dead != tt.want || unreachable != tt.want {
-							t.Errorf("dead %t, unreachable %t, want %t", dead, unreachable, tt.want)
+						if dead, unreachable := o.Dead(), o.Unreachable(); dead != tt.dead || unreachable != tt.unreachable {
+							t.Errorf("dead %t, unreachable %t, want %t, %t", dead, unreachable, tt.dead, tt.unreachable)
 						}
 					}
 					if got, want := reads.Load(), tt.reads*(n+1); got != want {
@@ -130,4 +135,38 @@ func TestDrainAsksAboutTheNode(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDrainAsksAgain: a Node that stays lost is unreachable from when it has been so for a minute, also if nothing happens to it then.
+func TestDrainAsksAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(drainOperation()))
+		f.drain.err = &drain.TimeoutError{}
+		f.drain.meanwhile = func() {
+			f.editNode(lostFor(0))
+			for waited := range 90 {
+				if got, want := f.drain.options.Unreachable(), waited >= 60; got != want {
+					t.Errorf("after %d s: unreachable %t", waited, got)
+				}
+				time.Sleep(time.Second) //nolint:forbidigo // the time of the bubble
+			}
+		}
+		if op := f.finish(); op.Phase != v1alpha1.OperationFailed || f.drain.runs != 1 {
+			t.Fatalf("it is %s, drained %d times: %s", op.Phase, f.drain.runs, op.Message)
+		}
+	})
+}
+
+// lostFor has the cluster have found out so long ago that it has lost a Node.
+func lostFor(d time.Duration) func(*corev1.Node) {
+	return func(node *corev1.Node) {
+		isTainted(node)
+		ready := &node.Status.Conditions[0]
+		ready.Status, ready.LastTransitionTime = corev1.ConditionUnknown, metav1.NewTime(time.Now().Add(-d))
+	}
+}
+
+func isTainted(node *corev1.Node) {
+	node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}}
 }

@@ -621,9 +621,7 @@ func TestDrainOfADeadKubelet(t *testing.T) {
 	}{
 		{"a drain of a node that is well", drainOperation(), nil, nil, "0s", false},
 		{"a drain", drainOperation(), nil, notReporting, "0s dead", false},
-		{"a drain of an unreachable node", drainOperation(), nil, func(n *corev1.Node) {
-			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}}
-		}, "0s dead unreachable", false},
+		{"a drain of an unreachable node", drainOperation(), nil, lostFor(time.Hour), "0s dead unreachable", false},
 		{"a reboot", rebootOperation(v1alpha1.RebootGraceful), nil, notReporting, "0s dead", false},
 		{"a configuration", reconfigureOperation(), nil, notReporting, "0s dead", true},
 		{"a restart of the controller", byController(rebootOperation(v1alpha1.RebootGraceful)), nil, notReporting, "0s dead", true},

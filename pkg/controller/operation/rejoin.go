@@ -15,8 +15,8 @@ import (
 
 // silencePatience is for how long a kubelet that is gone, or can no longer report, may seem to: until the cluster notices that
 // (--node-monitor-grace-period of kube-controller-manager). That usually takes less than a minute, and five with the slowest of the worker latency
-// profiles of OpenShift, LowUpdateSlowReaction. Who judges earlier takes a host for another machine.
-const silencePatience = 5*time.Minute + 30*time.Second
+// profiles of OpenShift, LowUpdateSlowReaction. Who judges earlier takes a host for another machine. Clocks may differ by half a minute.
+const silencePatience = 5*time.Minute + 30*time.Second + lostAfter + 30*time.Second
 
 // joins says whether the operation is to make the host a Node: it is none yet, or the step Plan
 // found out that its kubelet cannot speak for its Node any more.
@@ -63,9 +63,12 @@ func (e *execution) awaitSilence(ctx context.Context, why string) (reports bool,
 	until := e.deadline(e.operation().FindStep(e.current).StartedAt.Time, silencePatience)
 	err = e.waitUntil(ctx, until, fmt.Sprintf("%s Waiting until nobody reports for Node %s.", why, name), func(ctx context.Context) (string, error) {
 		node, err := e.readNode(ctx, name)
-		reports = err == nil && node != nil && node.UID == uid && object.KubeletReports(node)
-		if err != nil || !reports {
+		reports = err == nil && node != nil && node.UID == uid && !isSilent(node, e.clock.Now())
+		switch {
+		case err != nil || !reports:
 			return "", err
+		case !object.KubeletReports(node):
+			return "a kubelet did less than a minute ago, and may again", nil
 		}
 		return "a kubelet still does", nil
 	})

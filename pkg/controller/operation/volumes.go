@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // detachPatience is for how long the volumes of pods that have left may be in use. A kubelet unmounts them, and says so with its next report;
@@ -33,7 +32,7 @@ func (e *execution) awaitVolumes(ctx context.Context) (string, error) {
 		if node, failed = e.readNode(ctx, op.Node.Name); failed != nil {
 			return "", failed
 		}
-		left = attached(node, op, removes)
+		left = attached(node, op, removes, e.clock.Now())
 		return left, nil
 	})
 	switch {
@@ -46,8 +45,8 @@ func (e *execution) awaitVolumes(ctx context.Context) (string, error) {
 }
 
 // attached says which volumes of a Node are in use. Empty: none, or nobody speaks for the Node who could unmount them.
-func attached(node *corev1.Node, op *v1alpha1.Operation, removes bool) string {
-	if node == nil || node.UID != op.Node.UID || !object.KubeletReports(node) || unreachable(node) {
+func attached(node *corev1.Node, op *v1alpha1.Operation, removes bool, now time.Time) string {
+	if node == nil || node.UID != op.Node.UID || isSilent(node, now) {
 		return ""
 	}
 	if n := len(node.Status.VolumesInUse); n > 0 {

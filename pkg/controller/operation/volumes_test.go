@@ -36,10 +36,13 @@ func TestVolumesLeaveFirst(t *testing.T) {
 		step      string
 		change    change
 		impact    config.Impact
-		// stays: the volumes are never unmounted.
-		stays bool
-		// dead: the Node is unreachable. notReady: its kubelet says that it is not ready.
-		dead, notReady bool
+		// stays: the volumes are never unmounted. given: they are not waited for either, as nobody is there to unmount them.
+		stays, given bool
+		// lost: the cluster has found out so long ago that it has lost the Node. Zero: it has not. recovers: the kubelet reports again after 20 s.
+		lost     time.Duration
+		recovers bool
+		// notReady: its kubelet says that it is not ready.
+		notReady bool
 		// away: the API server cannot be asked for three minutes, in which the kubelet cannot report either.
 		away bool
 		// The step after the drain begins then.
@@ -48,7 +51,9 @@ func TestVolumesLeaveFirst(t *testing.T) {
 		{name: "removal", operation: removeOperation(), step: v1alpha1.StepDrain, change: isBeingDeleted, from: detached, to: detached + 10*time.Second},
 		{name: "removal, and they stay", operation: removeOperation(), step: v1alpha1.StepDrain, change: isBeingDeleted, stays: true, from: detachPatience, to: detachPatience + 10*time.Second},
 		{name: "reboot", operation: rebootOperation(v1alpha1.RebootGraceful), step: v1alpha1.StepDrain, from: unmounted, to: unmounted + 10*time.Second},
-		{name: "reboot of a dead Node", operation: rebootOperation(v1alpha1.RebootGraceful), step: v1alpha1.StepDrain, dead: true, to: 5 * time.Second},
+		{name: "reboot of a lost Node", operation: rebootOperation(v1alpha1.RebootGraceful), step: v1alpha1.StepDrain, lost: time.Hour, to: 5 * time.Second},
+		{name: "reboot of a Node that was found lost just now", operation: rebootOperation(v1alpha1.RebootGraceful), step: v1alpha1.StepDrain, lost: 10 * time.Second, stays: true, given: true, from: lostAfter - 10*time.Second, to: lostAfter},
+		{name: "reboot of a Node that only seemed lost", operation: rebootOperation(v1alpha1.RebootGraceful), step: v1alpha1.StepDrain, lost: 10 * time.Second, recovers: true, from: unmounted, to: unmounted + 10*time.Second},
 		{name: "reboot of a Node that is not ready", operation: rebootOperation(v1alpha1.RebootGraceful), step: v1alpha1.StepDrain, notReady: true, from: unmounted, to: unmounted + 10*time.Second},
 		{name: "reboot, and the API server is away", operation: rebootOperation(v1alpha1.RebootGraceful), step: v1alpha1.StepDrain, away: true, from: 3*time.Minute + unmounted, to: 4 * time.Minute},
 		{name: "a configuration without a restart", operation: reconfigureOperation(), step: v1alpha1.StepDrain, impact: config.ImpactDrain, to: 5 * time.Second},
@@ -64,10 +69,13 @@ func TestVolumesLeaveFirst(t *testing.T) {
 			f.host.impact = tt.impact
 			inUse, attached := []corev1.UniqueVolumeName{"csi/disk-1"}, []corev1.AttachedVolume{{Name: "csi/disk-1"}}
 			f.volumes(inUse, attached)
-			if tt.dead {
-				f.editNode(func(node *corev1.Node) {
-					node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}}
-				})
+			if tt.lost > 0 {
+				f.editNode(lostFor(tt.lost))
+			}
+			if tt.recovers {
+				defer time.AfterFunc(20*time.Second, func() {
+					f.editNode(func(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionTrue })
+				}).Stop()
 			}
 			if tt.notReady {
 				f.editNode(func(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionFalse })
@@ -95,7 +103,7 @@ func TestVolumesLeaveFirst(t *testing.T) {
 			if took := step.FinishedAt.Sub(step.StartedAt.Time); took < tt.from-time.Second || took > tt.to {
 				t.Errorf("the pods and volumes took %s to leave, want %s to %s", took, tt.from, tt.to)
 			}
-			if said := strings.Contains(step.Message, "Volumes that its kubelet uses: 1, the first is csi/disk-1, and were not waited for any longer"); said != tt.stays {
+			if said := strings.Contains(step.Message, "Volumes that its kubelet uses: 1, the first is csi/disk-1, and were not waited for any longer"); said != (tt.stays && !tt.given) {
 				t.Errorf("the step says %q", step.Message)
 			}
 		})

@@ -701,7 +701,7 @@ func schema_pkg_apis_windows_v1alpha1_DrainOptions(ref common.ReferenceCallback)
 				Properties: map[string]spec.Schema{
 					"gracePeriodSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod; 1 while the cluster cannot reach the Node, so that nothing there can end a pod gracefully.",
+							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod; 1 when the cluster has not reached the Node for a minute, so that nothing there can end a pod gracefully.",
 							Minimum:     ptr.To[float64](0),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
@@ -2024,7 +2024,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolDrainOptions(ref common.ReferenceCallb
 				Properties: map[string]spec.Schema{
 					"gracePeriodSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod; 1 while the cluster cannot reach the Node, so that nothing there can end a pod gracefully.",
+							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod; 1 when the cluster has not reached the Node for a minute, so that nothing there can end a pod gracefully.",
 							Minimum:     ptr.To[float64](0),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
@@ -3500,7 +3500,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceDrainSpec(ref common.Refere
 					},
 					"gracePeriodSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod; 1 while the cluster cannot reach the Node, so that nothing there can end a pod gracefully.",
+							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod; 1 when the cluster has not reached the Node for a minute, so that nothing there can end a pod gracefully.",
 							Minimum:     ptr.To[float64](0),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},

@@ -311,8 +311,8 @@ type MaintenanceWindow struct {
 // removes a host. Pods of DaemonSets stay, and PodDisruptionBudgets hold.
 type PoolDrainOptions struct {
 	// Seconds that each pod gets to end, in place of its own
-	// terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod; 1 while the cluster
-	// cannot reach the Node, so that nothing there can end a pod gracefully.
+	// terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod; 1 when the cluster
+	// has not reached the Node for a minute, so that nothing there can end a pod gracefully.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=0

@@ -11,8 +11,8 @@ package v1alpha1
 // DrainOptions say how pods leave a Node. They are those of kubectl drain.
 type DrainOptionsApplyConfiguration struct {
 	// Seconds that each pod gets to end, in place of its own
-	// terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod; 1 while the cluster
-	// cannot reach the Node, so that nothing there can end a pod gracefully.
+	// terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod; 1 when the cluster
+	// has not reached the Node for a minute, so that nothing there can end a pod gracefully.
 	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
 	// Seconds after which the drain fails when pods are still there. 0: never. Default 600.
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`

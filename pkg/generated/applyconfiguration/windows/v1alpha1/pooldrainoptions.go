@@ -12,8 +12,8 @@ package v1alpha1
 // removes a host. Pods of DaemonSets stay, and PodDisruptionBudgets hold.
 type PoolDrainOptionsApplyConfiguration struct {
 	// Seconds that each pod gets to end, in place of its own
-	// terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod; 1 while the cluster
-	// cannot reach the Node, so that nothing there can end a pod gracefully.
+	// terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod; 1 when the cluster
+	// has not reached the Node for a minute, so that nothing there can end a pod gracefully.
 	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
 	// Seconds after which the drain fails when pods are still there; the controller tries
 	// again later. 0: never. While hosts of other pools wait, it gets an hour at most. Default 600.
