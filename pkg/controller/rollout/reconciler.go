@@ -274,7 +274,7 @@ func allWorkWith(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsIn
 				again = max(again, from.Sub(now))
 			}
 		}
-		if op, n := timesDownSince(i, revision, instances); n > 0 {
+		if op, n := timesDownSince(i, revision, instances, now); n > 0 {
 			again = max(again, op.FinishedAt.Add(blamedFor).Sub(now))
 		}
 	}

@@ -49,7 +49,9 @@ const downFor = 5 * time.Minute
 // further hosts went down too short a time ago. Zero: there are none.
 func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now time.Time) (broken []host, again time.Duration) {
 	for _, i := range instances {
-		h, flaps := newHost(i), flapsWith(i, newest, instances)
+		h := newHost(i)
+		flaps, wait := flapsWith(i, newest, instances, now)
+		again = sooner(again, wait)
 		if h.broken == nil {
 			h.broken = flaps
 		}
@@ -110,7 +112,9 @@ func asNamedNow(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInsta
 // [brokenWith]. What was asked for in the second of the rollback counts as asked for after it, as for [hasGoneBack].
 func alsoBrokenBy(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInstance, now time.Time) (names []string, again time.Duration) {
 	for _, i := range instances {
-		flaps, op := flapsWith(i, known.Revision, instances), downAfterUpdate(&i.Status)
+		op := downAfterUpdate(&i.Status)
+		flaps, wait := flapsWith(i, known.Revision, instances, now)
+		again = sooner(again, wait)
 		if flaps != nil {
 			op = flaps
 		}
@@ -119,7 +123,6 @@ func alsoBrokenBy(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsIns
 		}
 		down := flaps != nil
 		if !down {
-			var wait time.Duration
 			down, wait = staysDown(i, known.Revision, instances, now)
 			again = sooner(again, wait)
 		}
@@ -160,30 +163,66 @@ func staysDown(i *v1alpha1.WindowsInstance, revision string, instances []*v1alph
 }
 
 // flapsWith returns the configuration with a revision since which the Node of a host has gone down again and again, however soon it was
-// ready each time. Nil: there is none.
-func flapsWith(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance) *v1alpha1.Operation {
-	if op, n := timesDownSince(i, revision, instances); n >= flapsOften {
-		return op
+// ready each time. Nil: there is none, or it is not known yet whether all hosts went down with it, which is asked again after some time.
+func flapsWith(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance, now time.Time) (op *v1alpha1.Operation, again time.Duration) {
+	if op, n := timesDownSince(i, revision, instances, now.Add(-togetherFor)); n >= flapsOften {
+		return op, 0
 	}
-	return nil
+	if _, n := timesDownSince(i, revision, instances, now); n >= flapsOften {
+		return nil, togetherFor
+	}
+	return nil, 0
 }
 
 // timesDownSince returns the configuration that has given a host a revision at a cost, and how often its Node has gone down within
-// [blamedFor] after it. Times at which hosts went down that do not have the revision do not count. Nil: there is none.
-func timesDownSince(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance) (op *v1alpha1.Operation, n int) {
+// [blamedFor] after it, until then. Times at which hosts went down that do not have the revision do not count, nor those at which all did, see [allWentDown]. Nil: there is none.
+func timesDownSince(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance, until time.Time) (op *v1alpha1.Operation, n int) {
 	op = succeededLast(&i.Status, (*v1alpha1.Operation).MayHaveChangedHost)
 	if op == nil || op.FinishedAt == nil || !op.Disturbed() || i.Status.PoolRevision != revision {
 		return nil, 0
 	}
 	for _, at := range i.Status.NodeNotReadyTimes {
-		if at.Before(op.FinishedAt) || at.After(op.FinishedAt.Add(blamedFor)) || slices.ContainsFunc(instances, func(other *v1alpha1.WindowsInstance) bool {
+		if at.Before(op.FinishedAt) || at.After(until) || at.After(op.FinishedAt.Add(blamedFor)) || slices.ContainsFunc(instances, func(other *v1alpha1.WindowsInstance) bool {
 			return other.Status.PoolRevision != revision && slices.ContainsFunc(other.Status.NodeNotReadyTimes, func(also metav1.Time) bool { return also.Sub(at.Time).Abs() < downFor })
-		}) {
+		}) || allWentDown(i, instances, at.Time) {
 			continue
 		}
 		n++
 	}
 	return op, n
+}
+
+// togetherFor is how far apart the Nodes of a pool are seen to go down that one thing takes down.
+const togetherFor = time.Minute
+
+// allWentDown says whether all other hosts of a pool, two at least, went down together with one, whatever revision they have: an outage of the API
+// server or of a network took them down. By then all of them may have the revision, so that none is left without it which shows that.
+func allWentDown(i *v1alpha1.WindowsInstance, instances []*v1alpha1.WindowsInstance, at time.Time) bool {
+	together := 0
+	for _, other := range instances {
+		switch {
+		case other.Name == i.Name:
+		case slices.ContainsFunc(other.Status.NodeNotReadyTimes, func(also metav1.Time) bool { return also.Sub(at).Abs() <= togetherFor }):
+			together++
+		case !saysNothingOf(&other.Status, at):
+			return false
+		}
+	}
+	return together >= 2
+}
+
+// saysNothingOf says whether it is not known of a host whether its Node went down at a time: it has none, or its Node was down already and still is, or
+// an operation was active, during which that is not recorded.
+func saysNothingOf(status *v1alpha1.WindowsInstanceStatus, at time.Time) bool {
+	if since, down := downSince(status); status.Node == nil || down && since.Before(at) {
+		return true
+	}
+	for _, op := range status.Operations() {
+		if op.RequestedAt.Time.Before(at.Add(togetherFor)) && (op.Active() || op.FinishedAt != nil && op.FinishedAt.After(at.Add(-togetherFor))) {
+			return true
+		}
+	}
+	return false
 }
 
 // flapsOften is how often the Node of a host goes down after a revision until that is rolled back for it: a restart by hand and a

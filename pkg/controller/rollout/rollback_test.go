@@ -145,6 +145,10 @@ func TestRollbackLooksAgain(t *testing.T) {
 		if _, again := rollback(pool, []*v1alpha1.WindowsInstance{later, down}, "p-2", "p-1", rollbackStart); again != downFor-time.Minute {
 			t.Errorf("%s: again after %v", name, again)
 		}
+		flapping := edited(hadRevision("d", "p-2"), flaps(rollbackStart.Add(-20*time.Minute), time.Minute, 4*time.Minute, 20*time.Minute))
+		if back, again := rollback(pool, []*v1alpha1.WindowsInstance{flapping}, "p-2", "p-1", rollbackStart); again != togetherFor || back != nil && slices.Contains(back.Instances, "d") {
+			t.Errorf("%s, and a Node went down for the third time: again after %v, %+v", name, again, back)
+		}
 	}
 }
 
@@ -162,6 +166,7 @@ func TestRollback(t *testing.T) {
 		p.Spec.UpdateStrategy.RollingUpdate.OnFailure = v1alpha1.FailureRollback
 	}
 	earlier := rollbackStart.Add(-time.Hour)
+	outages := []time.Duration{time.Minute, 4 * time.Minute, 20 * time.Minute}
 	known := &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Time: metav1.NewTime(earlier), Instances: []string{"a"}, Message: "m"}
 	for _, tt := range []struct {
 		name  string
@@ -186,6 +191,33 @@ func TestRollback(t *testing.T) {
 		{"others go down again and again as well", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
 			edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), edited(hadRevision("b", "p-1"), flaps(earlier, 19*time.Minute)),
 		}, "p-1", nil, rollbackStart},
+		{"all Nodes go down again and again, and come back", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-2"), flaps(earlier, outages...)), edited(hadRevision("b", "p-2"), flaps(earlier, outages...)), edited(hadRevision("c", "p-2"), flaps(earlier, outages...)),
+		}, "p-1", nil, rollbackStart},
+		{"all Nodes go down again and again, which is noticed one after the other", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-2"), flaps(earlier, outages...)), edited(hadRevision("b", "p-2"), flaps(earlier.Add(-30*time.Second), outages...)), edited(hadRevision("c", "p-2"), flaps(earlier.Add(30*time.Second), outages...)),
+		}, "p-1", nil, rollbackStart},
+		{"all Nodes go down again and again, some while their host is being changed", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-2"), flaps(earlier, outages...)), edited(hadRevision("b", "p-2"), flaps(earlier, outages...)), edited(hadRevision("c", "p-2"), flaps(earlier, outages...)),
+			edited(edited(hadRevision("d", "p-2"), flaps(earlier.Add(5*time.Minute), 15*time.Minute)), func(i *v1alpha1.WindowsInstance) { i.Status.Operation.RequestedAt = metav1.NewTime(earlier) }),
+			edited(hadRevision("e", "p-2"), func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }),
+		}, "p-1", nil, rollbackStart},
+		{"Nodes go down again and again, and one does not", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-2"), flaps(earlier, outages...)), edited(hadRevision("b", "p-2"), flaps(earlier, outages...)), edited(hadRevision("c", "p-2"), flaps(earlier, outages...)),
+			edited(hadRevision("d", "p-2"), flaps(earlier.Add(-time.Hour))),
+		}, "p-1", []string{"a", "b", "c"}, rollbackStart},
+		{"a Node goes down again and again, once together with all others", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-2"), flaps(earlier, append(slices.Clone(outages), 30*time.Minute)...)), edited(hadRevision("b", "p-2"), flaps(earlier, outages[0])), edited(hadRevision("c", "p-2"), flaps(earlier, outages[0], 50*time.Minute)),
+		}, "p-1", []string{"a"}, rollbackStart},
+		{"a Node has just gone down for the third time, and of the others it may not be known yet", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, time.Hour-30*time.Second)), hadRevision("b", "p-2"), hadRevision("c", "p-2"),
+		}, "p-1", nil, rollbackStart},
+		{"a Node has gone down for the third time a minute ago", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 59*time.Minute)), hadRevision("b", "p-2"), hadRevision("c", "p-2"),
+		}, "p-1", []string{"a"}, rollbackStart},
+		{"both Nodes of a pool go down again and again", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-2"), flaps(earlier, outages...)), edited(hadRevision("b", "p-2"), flaps(earlier, outages...)),
+		}, "p-1", []string{"a", "b"}, rollbackStart},
 		{"it went down again and again with what it had before", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute))}, "p-1", nil, rollbackStart},
 		{"one that was being changed goes down again and again", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(hadRevision("b", "p-2"), flaps(earlier.Add(-time.Second), time.Minute, 4*time.Minute, 20*time.Minute))}, "p-1", []string{"a", "b"}, earlier},
 		{"a network that all hosts have goes down", []func(*v1alpha1.WindowsNodePool){asks}, withOther(longAgo.Add(time.Minute)), "p-1", nil, rollbackStart},
