@@ -197,9 +197,11 @@ func (d *Drainer) follow(ctx context.Context, node string, t *tracker, report fu
 	changed := make(chan struct{}, 1)
 	informer := d.podsOf(node, changed)
 	wg.Go(func() { informer.RunWithContext(ctx) })
+	began := d.clock.Now()
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		return context.Cause(ctx)
 	}
+	synced := d.clock.Now()
 	lookup := func(namespace, name string) *corev1.Pod {
 		found, ok, err := informer.GetStore().GetByKey(namespace + "/" + name)
 		if pod, isPod := found.(*corev1.Pod); ok && err == nil && isPod {
@@ -212,12 +214,6 @@ func (d *Drainer) follow(ctx context.Context, node string, t *tracker, report fu
 	for {
 		now := d.clock.Now()
 		t.observe(now, lookup)
-		options := t.options // without a deadline that changes
-		options.GracePeriodSeconds = t.grace()
-		for _, p := range t.due(now, parallel) {
-			terminating := p.deleted != nil
-			wg.Go(func() { answers <- d.evict(ctx, p, terminating, options) })
-		}
 		if progress := t.progress(); reported == nil || !reflect.DeepEqual(*reported, progress) {
 			reported = &progress
 			report(progress)
@@ -226,12 +222,24 @@ func (d *Drainer) follow(ctx context.Context, node string, t *tracker, report fu
 			return t.refused()
 		}
 		if deadline := t.options.Deadline; !deadline.IsZero() && !now.Before(deadline) {
-			if t.options.Extend == nil {
-				return t.timeout()
+			var later time.Time
+			if t.options.Extend != nil {
+				later = t.options.Extend()
 			}
-			if t.options.Deadline = t.options.Extend(); !now.Before(t.options.Deadline) {
-				return t.timeout()
+			if now.Before(later) {
+				t.options.Deadline = later
+			} else {
+				if began.Before(deadline) && !synced.Before(deadline) && synced.Sub(began) > requestTimeout {
+					return fmt.Errorf("the API server did not list the pods of Node %s before the end of the time", node)
+				}
+				return d.giveUp(ctx, node, t, report)
 			}
+		}
+		options := t.options // without a deadline that changes
+		options.GracePeriodSeconds = t.grace()
+		for _, p := range t.due(now, parallel) {
+			terminating := p.deleted != nil
+			wg.Go(func() { answers <- d.evict(ctx, p, terminating, options) })
 		}
 		timer := d.alarm(t.next(), now)
 		select {
@@ -245,6 +253,27 @@ func (d *Drainer) follow(ctx context.Context, node string, t *tracker, report fu
 		}
 		timer.Stop()
 	}
+}
+
+// giveUp ends a drain at its deadline, unless the pods have left. The API server says which have: what follow knows is as old as an outage of it,
+// and up to a minute older. Without an answer nobody knows, and the error is another one than at the end of the time.
+func (d *Drainer) giveUp(ctx context.Context, node string, t *tracker, report func(Progress)) error {
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	left := map[string]*corev1.Pod{}
+	if err := EachPod(bounded, d.client, node, "", func(pod *corev1.Pod) { left[pod.Namespace+"/"+pod.Name] = followed(pod) }); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("finding out at the end of the time which pods have left: %w", err)
+	}
+	t.unanswered()
+	t.observe(d.clock.Now(), func(namespace, name string) *corev1.Pod { return left[namespace+"/"+name] })
+	report(t.progress())
+	if t.settled() {
+		return t.refused()
+	}
+	return t.timeout()
 }
 
 // alarm goes off at the given time; the zero value is a day from now.
@@ -273,9 +302,7 @@ func (d *Drainer) podsOf(node string, changed chan<- struct{}) cache.SharedIndex
 	// Both can only fail on an informer that runs.
 	_ = informer.SetTransform(func(object any) (any, error) {
 		if pod, ok := object.(*corev1.Pod); ok {
-			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-				Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
-			}}, nil
+			return followed(pod), nil
 		}
 		return object, nil
 	})
@@ -289,4 +316,11 @@ func (d *Drainer) podsOf(node string, changed chan<- struct{}) cache.SharedIndex
 		AddFunc: wake, UpdateFunc: func(_, object any) { wake(object) }, DeleteFunc: wake,
 	})
 	return informer
+}
+
+// followed is what a drain keeps of a pod that it waits for.
+func followed(pod *corev1.Pod) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
+	}}
 }

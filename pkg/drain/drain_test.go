@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,8 +23,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -34,6 +37,8 @@ const (
 	// testDeadline ends a test that waits for something that does not happen.
 	testDeadline = 10 * time.Second
 )
+
+var podsGVR = corev1.SchemeGroupVersion.WithResource("pods")
 
 var testNow = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
@@ -251,6 +256,92 @@ func TestRunGivesUpAtTheDeadline(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in %v", want, err)
 		}
+	}
+}
+
+// awayFrom has the API server list no pods for a while in the time of a bubble, and never say that one has changed. From the beginning it answers only
+// the first list, and others at the end.
+func (f *fixture) awayFrom(from, until time.Duration) {
+	began, lists := time.Now(), 0
+	f.client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, kruntime.Object, error) {
+		lists++
+		switch at := time.Since(began); {
+		case lists == 1 || at < from || at >= until:
+			return false, nil, nil
+		case from == 0:
+			time.Sleep(until - at) //nolint:forbidigo // the time of the bubble
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewServiceUnavailable("etcd has no leader")
+	})
+	f.client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, watch.NewFake(), nil })
+}
+
+// TestRunAtTheDeadlineInAnOutage: at the deadline the API server says which pods have left, not what was known before it was away.
+func TestRunAtTheDeadlineInAnOutage(t *testing.T) {
+	const (
+		timeout = 10 * time.Minute
+		before  = timeout - time.Minute
+		after   = timeout + 70*time.Second
+	)
+	for name, tt := range map[string]struct {
+		from, until time.Duration
+		stays       bool // pod b does; a leaves
+		hangs       bool // no request to leave is answered
+		want, again string
+	}{
+		"it is away":                            {from: before, until: after, want: "which pods have left"},
+		"it is away, and a pod is there":        {from: before, until: after, stays: true, want: "which pods have left", again: "timeout: 1 of 1 pods"},
+		"it is back":                            {from: before, until: timeout - time.Second},
+		"it is back, and a pod is there":        {from: before, until: timeout - time.Second, stays: true, want: "timeout: 1 of 2 pods have not left: shop/b ("},
+		"it is back, and gives no answers":      {from: before, until: timeout - time.Second, hangs: true},
+		"it was away all the time":              {until: after},
+		"it was away all the time, a pod stays": {until: after, stays: true, want: "did not list the pods", again: "timeout: 1 of 1 pods"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, newPod("a"), newPod("b"))
+				f.d.clock = clock.RealClock{}
+				f.d.ask = func(ctx context.Context, p *tracked, _ Options) error {
+					if tt.hangs {
+						<-ctx.Done()
+					}
+					return ctx.Err()
+				}
+				f.awayFrom(tt.from, tt.until)
+				drain := func() error {
+					return f.d.Run(t.Context(), testNode, Options{IgnoreDaemonSets: true, Deadline: time.Now().Add(timeout)}, func(p Progress) { f.seen = append(f.seen, p) })
+				}
+				time.AfterFunc(before+time.Second, func() {
+					for _, name := range []string{"a", "b"} {
+						if tt.stays && name == "b" {
+							continue
+						}
+						if err := f.client.Tracker().Delete(podsGVR, "shop", name); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+				check := func(want string, err error) {
+					t.Helper()
+					var late *TimeoutError
+					if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || errors.As(err, &late) != strings.HasPrefix(want, "timeout") {
+						t.Errorf("got %v, want %q", err, want)
+					}
+				}
+				err := drain()
+				if check(tt.want, err); err == nil {
+					if got := f.last(); got.Gone != 2 {
+						t.Errorf("got %+v", got)
+					}
+					return
+				}
+				if until := tt.until - timeout; until > 0 {
+					time.Sleep(until + time.Second) //nolint:forbidigo // the time of the bubble
+					check(tt.again, drain())
+				}
+			})
+		})
 	}
 }
 

@@ -173,6 +173,15 @@ func (t *tracker) answered(a answer, now time.Time) {
 	a.pod.stage, a.pod.blocked, a.pod.next = a.stage, a.blocked, now.Add(retryAfter(now.Sub(stays)))
 }
 
+// unanswered notes that nobody waits for the answers to the requests that are under way.
+func (t *tracker) unanswered() {
+	for _, p := range t.pods {
+		if p.stage == stageAsking {
+			p.stage = stageWaiting
+		}
+	}
+}
+
 // retryAfter is after what time a pod is asked again when for so long none has been let go.
 func retryAfter(stayed time.Duration) time.Duration {
 	if stayed < retryOften {

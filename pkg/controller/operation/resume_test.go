@@ -12,9 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -205,6 +210,36 @@ func TestJoinWithoutAnAPI(t *testing.T) {
 			}
 			if op := f.finish(); op.Phase != want {
 				t.Errorf("it is %s, want %s: %s", op.Phase, want, op.Message)
+			}
+		})
+	}
+}
+
+// TestDrainWhoseEndIsInAnOutage: pods that left while the API server was away, from before the deadline of their drain until after it, have left.
+func TestDrainWhoseEndIsInAnOutage(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []time.Duration{10 * time.Minute, 2 * time.Minute} {
+		inBubble(t, timeout.String(), func(t *testing.T) {
+			began, pods := time.Now(), corev1.SchemeGroupVersion.WithResource("pods")
+			kube := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid-of-web"}, Spec: corev1.PodSpec{NodeName: testNode}})
+			kube.PrependReactor("list", "pods", func(clienttesting.Action) (bool, kruntime.Object, error) {
+				at := time.Since(began)
+				return at >= timeout-time.Minute && at < timeout+70*time.Second, nil, apierrors.NewServiceUnavailable("etcd has no leader")
+			})
+			kube.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) { return true, watch.NewFake(), nil })
+			kube.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, kruntime.Object, error) { return true, nil, nil }) // it takes its time
+			time.AfterFunc(timeout-time.Second, func() {
+				if err := kube.Tracker().Delete(pods, "shop", "web"); err != nil {
+					t.Error(err)
+				}
+			})
+			var last drain.Progress
+			o := drain.Options{Deadline: began.Add(timeout), Force: true, DisableEviction: true, IgnoreDaemonSets: true}
+			err := retryDrain(t.Context(), clock.RealClock{}, o, func(o drain.Options) error {
+				return drain.New(kube).Run(t.Context(), testNode, o, func(p drain.Progress) { last = p })
+			})
+			if took := time.Since(began); err != nil || last.Left() != 0 || took < timeout+70*time.Second || took > timeout+fullAttempt {
+				t.Errorf("got %v and %+v after %s", err, last, took)
 			}
 		})
 	}
