@@ -71,6 +71,35 @@ func TestDrainAfterTrouble(t *testing.T) {
 	})
 }
 
+// TestDrainWhoseBeginIsRecordedLate: a step begins when that is recorded, however long windows-apiserver was away. Its record says when it was to begin.
+func TestDrainWhoseBeginIsRecordedLate(t *testing.T) {
+	t.Parallel()
+	const timeout, outage = 2 * time.Minute, 5 * time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		op := drainOperation()
+		op.Drain.TimeoutSeconds = new(int64(timeout / time.Second))
+		f := newFixture(t, newInstance(op))
+		var since time.Time
+		f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+			if step := i.Status.Operation.FindStep(v1alpha1.StepEvict); after || step == nil || step.State != v1alpha1.StepRunning {
+				return nil
+			}
+			if since.IsZero() {
+				since = time.Now()
+			}
+			if time.Since(since) < outage {
+				return apierrors.NewServiceUnavailable("windows-apiserver is away")
+			}
+			return nil
+		}
+		var left time.Duration
+		f.drain.meanwhile = func() { left = time.Until(f.drain.options.Deadline) }
+		if op := f.finish(); since.IsZero() || op.Phase != v1alpha1.OperationSucceeded || left <= timeout-time.Second || left > timeout {
+			t.Errorf("it is %s, and the drain had %s: %s", op.Phase, left, op.Message)
+		}
+	})
+}
+
 // TestDrainAsksAboutTheNode: the cache may be behind, and what a kubelet is taken for cannot be taken back: its pods are killed, or not waited
 // for. Only what the API server says, too, holds, for a while. A Node that was found lost a moment ago may have a kubelet that is well, and only could
 // not say so while there was no API server: its pods are not killed.

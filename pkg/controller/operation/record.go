@@ -53,7 +53,18 @@ func deleted(instance *v1alpha1.WindowsInstance) bool {
 // load reads the operation, and goes on trying until ctx ends. It fails with [errOver],
 // and with the error of ctx.
 func (e *execution) load(ctx context.Context) error {
-	return retryAPI(ctx, e.clock, "Reading the operation", isOver, func() error { return e.read(ctx) })
+	return e.retryRecord(ctx, "Reading the operation", func() error { return e.read(ctx) })
+}
+
+// retryRecord calls f, which reads or writes the operation, until it succeeds, or the operation is over, or ctx ends. Nothing else is done
+// meanwhile, so that what takes long is noted for the deadlines.
+func (e *execution) retryRecord(ctx context.Context, doing string, f func() error) error {
+	from := e.clock.Now()
+	err := retryAPI(ctx, e.clock, doing, isOver, f)
+	if until := e.clock.Now(); until.Sub(from) >= apiBackoff.Duration {
+		e.lost = append(e.lost, span{from, until})
+	}
+	return err
 }
 
 func (e *execution) read(ctx context.Context) error {
@@ -179,7 +190,7 @@ func (e *execution) update(ctx context.Context, change func(*v1alpha1.Operation)
 // updateStatus is update for what is beside the operation in the status.
 func (e *execution) updateStatus(ctx context.Context, change func(*v1alpha1.WindowsInstanceStatus)) error {
 	e.stopRecordingLate()
-	return retryAPI(ctx, e.clock, "Writing the operation", isOver, func() error {
+	return e.retryRecord(ctx, "Writing the operation", func() error {
 		for {
 			changed := e.withNoted(e.stored).DeepCopy()
 			change(&changed.Status)

@@ -68,14 +68,17 @@ func TestDeadline(t *testing.T) {
 		before  bool          // it was begun by another execution
 		timeout time.Duration
 		want    time.Duration
+		lost    []time.Duration // after began: from and until
 	}{
-		{"it worked all the time", -1, false, time.Hour, time.Hour},
-		{"taken over early", time.Minute, true, time.Hour, time.Hour},
-		{"taken over at the end", 59 * time.Minute, true, time.Hour, 61 * time.Minute},
-		{"taken over long after", 5 * time.Hour, true, time.Hour, 5*time.Hour + 2*time.Minute},
-		{"begun in the future, by a clock that was wrong", -5 * time.Hour, true, time.Hour, -4 * time.Hour},
-		{"begun long after it was taken over", -5 * time.Hour, false, time.Hour, time.Hour},
-		{"the time is short", 5 * time.Hour, true, time.Second, 5*time.Hour + time.Second},
+		{"it worked all the time", -1, false, time.Hour, time.Hour, nil},
+		{"taken over early", time.Minute, true, time.Hour, time.Hour, nil},
+		{"taken over at the end", 59 * time.Minute, true, time.Hour, 61 * time.Minute, nil},
+		{"taken over long after", 5 * time.Hour, true, time.Hour, 5*time.Hour + 2*time.Minute, nil},
+		{"begun in the future, by a clock that was wrong", -5 * time.Hour, true, time.Hour, -4 * time.Hour, nil},
+		{"begun long after it was taken over", -5 * time.Hour, false, time.Hour, time.Hour, nil},
+		{"the time is short", 5 * time.Hour, true, time.Second, 5*time.Hour + time.Second, nil},
+		{"its record was away", -1, false, time.Hour, 75 * time.Minute, []time.Duration{-20 * time.Minute, -10 * time.Minute, -2 * time.Minute, 10 * time.Minute, 20 * time.Minute, 25 * time.Minute}},
+		{"taken over, and its record was away", time.Minute, true, time.Hour, 65 * time.Minute, []time.Duration{20 * time.Minute, 25 * time.Minute}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := &execution{}
@@ -85,6 +88,9 @@ func TestDeadline(t *testing.T) {
 			if tt.before {
 				e.found = newSteps([]string{v1alpha1.StepBoot})
 				begin(&e.found[0], began)
+			}
+			for l := tt.lost; len(l) > 0; l = l[2:] {
+				e.lost = append(e.lost, span{began.Add(l[0]), began.Add(l[1])})
 			}
 			if got := e.deadline(began, tt.timeout).Sub(began); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
@@ -103,6 +109,31 @@ func TestStepAfterATakeover(t *testing.T) {
 		}
 		f.host.down = 3
 		if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != 1 {
+			t.Errorf("it is %s, restarted %d times: %s", op.Phase, f.host.restarts(), op.Message)
+		}
+	})
+}
+
+// TestRestartThatIsRecordedLate: a host has all of its time to restart, however long the boot to end could not be recorded.
+func TestRestartThatIsRecordedLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
+		var since time.Time
+		f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+			if after || i.Status.Operation.BootID == "" {
+				return nil
+			}
+			if since.IsZero() {
+				since = time.Now()
+			}
+			if time.Since(since) < v1alpha1.DefaultRebootTimeoutSeconds*time.Second+10*time.Minute {
+				return apierrors.NewServiceUnavailable("windows-apiserver is away")
+			}
+			return nil
+		}
+		f.host.down = 3
+		if op := f.finish(); since.IsZero() || op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != 1 {
 			t.Errorf("it is %s, restarted %d times: %s", op.Phase, f.host.restarts(), op.Message)
 		}
 	})

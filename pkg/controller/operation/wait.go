@@ -66,13 +66,29 @@ func sleepUnless(ctx context.Context, c clock.Clock, d time.Duration, closed <-c
 	return false
 }
 
+// span is a time from one moment to another.
+type span struct{ from, until time.Time }
+
+// after is how much of it is after a moment.
+func (s span) after(t time.Time) time.Duration {
+	if s.from.After(t) {
+		t = s.from
+	}
+	return max(s.until.Sub(t), 0)
+}
+
 // deadline is when what began at a time must be over. An execution that took over has time for
 // one attempt in any case, and no more if the clock of the one before it, which began the step, ran ahead.
+// The time in which the record could not be read or written does not count: a step that must be recorded before anything is done has not
+// begun before it is, though its record says an earlier time.
 func (e *execution) deadline(began time.Time, timeout time.Duration) time.Time {
 	if began.After(e.resumed) && slices.ContainsFunc(e.found, func(s v1alpha1.OperationStep) bool { return s.StartedAt != nil && s.StartedAt.Time.Equal(began) }) {
 		began = e.resumed
 	}
 	until := began.Add(timeout)
+	for _, s := range e.lost {
+		until = until.Add(s.after(began))
+	}
 	if least := e.resumed.Add(min(timeout, fullAttempt)); !e.resumed.IsZero() && until.Before(least) {
 		return least
 	}
