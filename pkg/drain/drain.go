@@ -152,7 +152,11 @@ func (d *Drainer) selectPods(ctx context.Context, node string, o Options) ([]cor
 		Out:                             io.Discard, ErrOut: io.Discard,
 	}
 	list, errs := helper.GetPodsForDeletion(node)
-	if len(errs) > 0 {
+	switch len(errs) {
+	case 0:
+	case 1: // an aggregate hides what the API server has said
+		return nil, fmt.Errorf("finding the pods to evict: %w", errs[0])
+	default:
 		return nil, fmt.Errorf("finding the pods to evict: %w", utilerrors.NewAggregate(errs))
 	}
 	evictable := list.Pods()

@@ -391,6 +391,51 @@ func TestRunEndsWhatIsPossibleBeforeItFails(t *testing.T) {
 	}
 }
 
+// TestRunWhileTheAPIServerStarts: kube-apiserver that has just started refuses what it allows as soon as it has read the roles. A
+// right that is missing is told after half a minute, and what an admission policy denies at once.
+func TestRunWhileTheAPIServerStarts(t *testing.T) {
+	denied := apierrors.NewForbidden(podsResource, "b", errors.New("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: never"))
+	for _, tt := range []struct {
+		name string
+		// refused is for how long evictions are refused, and refusal how.
+		refused time.Duration
+		refusal error
+		lasts   time.Duration
+		fails   bool
+	}{
+		{"for a moment", 5 * time.Second, withoutRight("b"), 5 * time.Second, false},
+		{"for long", 26 * time.Second, withoutRight("b"), 30 * time.Second, false},
+		{"for good", time.Hour, withoutRight("b"), 30 * time.Second, true},
+		{"by a policy", time.Hour, denied, 0, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, newPod("a"), newPod("b"))
+				f.d.clock = clock.RealClock{} // that of the bubble
+				began := time.Now()
+				f.d.ask = func(ctx context.Context, p *tracked, o Options) error {
+					f.answer("b", nil)
+					if time.Since(began) < tt.refused {
+						f.answer("b", tt.refusal)
+					}
+					return f.ask(ctx, p, o)
+				}
+				err := f.d.Run(t.Context(), testNode, Options{IgnoreDaemonSets: true}, func(p Progress) { f.seen = append(f.seen, p) })
+				var refused *RefusedError
+				if errors.As(err, &refused) != tt.fails || tt.fails == (err == nil) || tt.fails && !strings.Contains(err.Error(), tt.refusal.Error()) {
+					t.Errorf("got %v", err)
+				}
+				if !slices.ContainsFunc(f.seen, func(p Progress) bool { return len(p.Blocked) == 1 && p.Blocked[0].Message == tt.refusal.Error() }) {
+					t.Errorf("it is not said meanwhile: %+v", f.seen)
+				}
+				if took := time.Since(began); took < tt.lasts || took > tt.lasts+time.Second || f.askedFor("a") != 1 {
+					t.Errorf("it took %s, and asked %q", took, f.asked)
+				}
+			})
+		})
+	}
+}
+
 func TestRunBoundsRequests(t *testing.T) {
 	var pods []kruntime.Object
 	for i := range 60 {
@@ -704,6 +749,10 @@ func TestRunFails(t *testing.T) {
 	f.client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, kruntime.Object, error) { return true, nil, cause })
 	if err := f.run(t.Context(), Options{IgnoreDaemonSets: true})(); !errors.Is(err, cause) || len(f.asked) > 0 {
 		t.Errorf("got %v, asked %q", err, f.asked)
+	}
+	cause = apierrors.NewForbidden(podsResource, "", errors.New("no"))
+	if err := f.run(t.Context(), Options{IgnoreDaemonSets: true})(); !apierrors.IsForbidden(err) {
+		t.Errorf("what the API server has said cannot be told from %v", err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // requestTimeout bounds one request. Admission webhooks may take up to 30 seconds each.
@@ -23,6 +24,9 @@ func (d *Drainer) evict(ctx context.Context, p *tracked, terminating bool, o Opt
 	defer cancel()
 	err := d.ask(bounded, p, o)
 	next, message := judge(err, terminating)
+	if p.refusals.Passes(err, d.clock.Now()) { // also one that is terminating is asked again, and maybe goes sooner
+		next, message = stageWaiting, words.Steady(err.Error())
+	}
 	if next == stageLeaving {
 		return answer{pod: p, stage: next}
 	}

@@ -102,6 +102,8 @@ func TestEvict(t *testing.T) {
 		{name: "a budget that is not named", err: unnamed(), want: stageWaiting, wantBlocked: &v1alpha1.BlockedPod{Budget: "web-budget", Message: "no"}, lists: 1},
 		{name: "the server is busy", err: apierrors.NewTooManyRequests("the server has received too many requests", 1), want: stageWaiting, wantBlocked: &v1alpha1.BlockedPod{Message: "the server has received too many requests"}},
 		{name: "a webhook", err: deniedByWebhook(429, metav1.StatusReasonTooManyRequests), want: stageWaiting, wantBlocked: &v1alpha1.BlockedPod{Message: deniedByWebhook(429, "").Error()}},
+		{name: "no right, or not yet", err: withoutRight("web"), want: stageWaiting, wantBlocked: &v1alpha1.BlockedPod{Message: withoutRight("web").Error()}},
+		{name: "no right yet to have it go sooner", err: withoutRight("web"), terminating: true, want: stageWaiting, wantBlocked: &v1alpha1.BlockedPod{Message: withoutRight("web").Error()}},
 		{name: "no budget", err: apierrors.NewForbidden(podsResource, "web", errors.New("no")), want: stageRefused, wantBlocked: &v1alpha1.BlockedPod{Message: `pods "web" is forbidden: no`}},
 	}
 	for _, tt := range tests {

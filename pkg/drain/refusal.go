@@ -18,7 +18,8 @@ import (
 
 // judge returns the stage of a pod after the answer to its eviction, or deletion, and why for
 // people: stageLeaving; stageWaiting if it may be let go later; stageRefused if it will not be
-// as things are. terminating says whether the pod is known to be being deleted.
+// as things are. terminating says whether the pod is known to be being deleted. That the same answer may be another one soon, as the API server
+// has just started, is for the caller to know, see package forbidden.
 func judge(err error, terminating bool) (next stage, message string) {
 	switch {
 	case err == nil, apierrors.IsNotFound(err):

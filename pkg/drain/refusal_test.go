@@ -48,6 +48,11 @@ func unnamed() error {
 	return err
 }
 
+// withoutRight is the answer of an API server to whoever lacks a right, and of kube-apiserver to everybody while it starts.
+func withoutRight(name string) error {
+	return apierrors.NewForbidden(podsResource, name, errors.New(`User "system:serviceaccount:windows:windows-controller" cannot create resource "pods/eviction" in API group "" in the namespace "shop"`))
+}
+
 // deniedByWebhook is the answer of kube-apiserver if an admission webhook denies the eviction with this code and reason.
 func deniedByWebhook(code int32, reason metav1.StatusReason) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
@@ -72,6 +77,8 @@ func TestJudge(t *testing.T) {
 		{name: "dying namespace", err: inDyingNamespace(), want: stageWaiting, wantMessage: "its namespace is being deleted, but the pod is not yet"},
 		{name: "dying with its namespace", err: inDyingNamespace(), terminating: true, want: stageLeaving},
 		{name: "not permitted", err: apierrors.NewForbidden(podsResource, "p", errors.New("no")), want: stageRefused, wantMessage: `pods "p" is forbidden: no`},
+		{name: "no right", err: withoutRight("p"), want: stageRefused, wantMessage: withoutRight("p").Error()},
+		{name: "no right to have it go sooner", err: withoutRight("p"), terminating: true, want: stageLeaving},
 		{name: "a webhook forbids it", err: deniedByWebhook(403, metav1.StatusReasonForbidden), want: stageWaiting, wantMessage: `admission webhook "drain-cleaner.strimzi.io" denied the request: The pod will be rolled by the operator`},
 		{name: "a webhook denies it without a code", err: deniedByWebhook(400, ""), want: stageWaiting, wantMessage: `admission webhook "drain-cleaner.strimzi.io" denied the request: The pod will be rolled by the operator`},
 		{name: "a policy denies it", err: apierrors.NewForbidden(podsResource, "p", errors.New("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: never")), want: stageRefused, wantMessage: `pods "p" is forbidden: ValidatingAdmissionPolicy 'a' with binding 'b' denied request: never`},

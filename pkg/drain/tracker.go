@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/forbidden"
 )
 
 // stage is how far a pod is on its way out.
@@ -48,6 +49,8 @@ type tracked struct {
 	blocked *v1alpha1.BlockedPod
 	// hurried: it was asked last while the cluster could not reach the Node.
 	hurried bool
+	// refusals are the answers that it got. They are of whoever asks it.
+	refusals forbidden.Refusals
 }
 
 func (t *tracked) String() string { return t.namespace + "/" + t.name }
