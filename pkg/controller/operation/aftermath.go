@@ -16,6 +16,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/drain"
+	"github.com/openshift/windows-instance-api/pkg/forbidden"
 )
 
 // conclude records the end of the operation, and sends the event about it.
@@ -191,6 +192,7 @@ func (e *execution) orWhyNot(ctx context.Context, done string, do func(context.C
 // fail ends the operation without success. It says why, in what state the host was left
 // and what to do.
 func (e *execution) fail(ctx context.Context, cause error) error {
+	e.refused = forbidden.MayPass(cause)
 	note, err := e.aftermath(ctx)
 	if err != nil {
 		return err

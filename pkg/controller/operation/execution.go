@@ -75,6 +75,8 @@ type execution struct {
 	node *corev1.Node
 	// replans is how often this execution went back to the step Plan.
 	replans int
+	// refused: the operation fails because a right was missing for as long as an API server that starts says so.
+	refused bool
 	// reported has the budgets and pods that there was an event about.
 	reported sets.Set[string]
 }

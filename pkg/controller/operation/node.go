@@ -17,6 +17,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/drain"
+	"github.com/openshift/windows-instance-api/pkg/forbidden"
 )
 
 // maxBlockedBy is the limit of status.operation.blockedBy.
@@ -107,9 +108,12 @@ func (e *execution) cordonNode(ctx context.Context, name string, uid types.UID) 
 func (e *execution) onNode(ctx context.Context, name string, f func() error) error {
 	return retryAPI(ctx, e.clock, "Changing the Node", isFinal, func() error {
 		err := f()
-		if errors.Is(err, drain.ErrNodeReplaced) {
+		switch {
+		case errors.Is(err, drain.ErrNodeReplaced):
 			// As if the Node were gone, which it is.
 			return apierrors.NewNotFound(corev1.Resource("nodes"), name)
+		case e.refused && forbidden.MayPass(err): // people need not wait for as long once more to learn of it
+			return finalError{err}
 		}
 		return err
 	})

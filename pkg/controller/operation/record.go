@@ -232,7 +232,7 @@ func isOver(err error) bool {
 	return errors.Is(err, errOver) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
-// isFinal says whether an error of the API server about another object stays as it is.
+// isFinal says whether an error of the API server about another object stays as it is, a refusal if [retryAPI] has waited for its end.
 func isFinal(err error) bool {
 	var says finalError
 	return errors.As(err, &says) || isOver(err) || object.Gone(err) || apierrors.IsForbidden(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/forbidden"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
@@ -107,11 +108,19 @@ func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
 	}
 }
 
-// retryAPI calls f until it succeeds, or fails with an error that is final, or ctx ends.
+// retryAPI calls f until it succeeds, or fails with an error that is final, or ctx ends. That a right is missing, which an API server
+// also says while it starts, is not final before it was said for [forbidden.Patience] without another answer in between.
 func retryAPI(ctx context.Context, c clock.Clock, doing string, final func(error) bool, f func() error) error {
+	var refusals forbidden.Refusals
 	for delay := apiBackoff.DelayFunc(); ; {
+		began := c.Now()
 		err := f()
-		if err == nil || final(err) {
+		now := c.Now()
+		if now.Sub(began) >= forbidden.Patience { // it is a drain, which has got other answers meanwhile
+			refusals = forbidden.Refusals{}
+		}
+		passes := refusals.Passes(err, now)
+		if _, says := errors.AsType[finalError](err); err == nil || says || final(err) && !passes {
 			return err
 		}
 		if ctx.Err() != nil {
