@@ -226,16 +226,16 @@ func (d *Drainer) follow(ctx context.Context, node string, t *tracker, report fu
 			return t.refused()
 		}
 		if deadline := t.options.Deadline; !deadline.IsZero() && !now.Before(deadline) {
-			var later time.Time
+			later := deadline
 			if t.options.Extend != nil {
 				later = t.options.Extend()
 			}
-			if now.Before(later) {
+			switch {
+			case now.Before(later):
 				t.options.Deadline = later
-			} else {
-				if began.Before(deadline) && !synced.Before(deadline) && synced.Sub(began) > requestTimeout {
-					return fmt.Errorf("the API server did not list the pods of Node %s before the end of the time", node)
-				}
+			case began.Before(deadline) && !synced.Before(deadline) && synced.Sub(began) > requestTimeout: // no pod was asked to leave
+				return fmt.Errorf("the API server did not list the pods of Node %s before the end of the time", node)
+			default:
 				return d.giveUp(ctx, node, t, report)
 			}
 		}

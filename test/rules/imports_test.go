@@ -38,7 +38,7 @@ var leaves = []string{
 	// What servers and the agent say to each other, and the program on a host.
 	"pkg/agent/api",
 	// Useful without the rest.
-	"pkg/backoff", "pkg/coalesce", "pkg/kubeclient", "pkg/noproxy", "pkg/notfound", "pkg/passing", "pkg/words", "pkg/servingcert", "pkg/stream", "pkg/stream/limits", "pkg/volume", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
+	"pkg/backoff", "pkg/coalesce", "pkg/forbidden", "pkg/kubeclient", "pkg/noproxy", "pkg/notfound", "pkg/passing", "pkg/words", "pkg/servingcert", "pkg/stream", "pkg/stream/limits", "pkg/volume", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
 	// The world that the programs live in knows little of them.
 	"test/controlplane", "test/openshift", "test/winpath",
 }
@@ -52,7 +52,7 @@ var leaves = []string{
 var layers = map[string][]string{
 	"pkg/generated": {"pkg/apis"},
 	"pkg/agent":     {}, // and its own api
-	"pkg/drain":     {"pkg/apis", "pkg/words"},
+	"pkg/drain":     {"pkg/apis", "pkg/forbidden", "pkg/words"},
 	// What windows-controller writes for people, and the plugin reads.
 	"pkg/blockedby": {"pkg/words"},
 	// Where in the cluster our API is served, and by whom.
@@ -87,7 +87,7 @@ var layers = map[string][]string{
 	"pkg/controller/userdata":  {"pkg/apis", "pkg/desired/userdata", "pkg/host", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/services":  {"pkg/desired/document", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/instance":  {"pkg/apis", "pkg/agent/api", "pkg/backoff", "pkg/host", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/desired/document", "pkg/wmco", "pkg/words"},
-	"pkg/controller/operation": {"pkg/apis", "pkg/agent/api", "pkg/desired/document", "pkg/drain", "pkg/host", "pkg/wmco", "pkg/controller/internal", "pkg/words"},
+	"pkg/controller/operation": {"pkg/apis", "pkg/agent/api", "pkg/desired/document", "pkg/drain", "pkg/forbidden", "pkg/host", "pkg/wmco", "pkg/controller/internal", "pkg/words"},
 	// The plugin is a client as any other.
 	"pkg/plugin": {"pkg/apis", "pkg/blockedby", "pkg/generated", "pkg/version", "pkg/words"},
 	// Wiring.

@@ -201,6 +201,7 @@ func TestRollback(t *testing.T) {
 			edited(hadRevision("a", "p-2"), flaps(earlier, outages...)), edited(hadRevision("b", "p-2"), flaps(earlier, outages...)), edited(hadRevision("c", "p-2"), flaps(earlier, outages...)),
 			edited(edited(hadRevision("d", "p-2"), flaps(earlier.Add(5*time.Minute), 15*time.Minute)), func(i *v1alpha1.WindowsInstance) { i.Status.Operation.RequestedAt = metav1.NewTime(earlier) }),
 			edited(hadRevision("e", "p-2"), func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }),
+			edited(hadRevision("f", "p-2"), nodeDownSince(earlier.Add(-time.Hour))),
 		}, "p-1", nil, rollbackStart},
 		{"Nodes go down again and again, and one does not", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
 			edited(hadRevision("a", "p-2"), flaps(earlier, outages...)), edited(hadRevision("b", "p-2"), flaps(earlier, outages...)), edited(hadRevision("c", "p-2"), flaps(earlier, outages...)),
