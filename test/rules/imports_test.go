@@ -79,7 +79,7 @@ var layers = map[string][]string{
 	"pkg/controller/source":    {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal", "pkg/words"},
 	"pkg/controller/csr":       {"pkg/apis", "pkg/desired/cluster", "pkg/controller/internal"},
 	"pkg/controller/keys":      {"pkg/apis", "pkg/controller/internal", "pkg/host", "pkg/wmco", "pkg/words"},
-	"pkg/controller/lifecycle": {"pkg/apis", "pkg/backoff", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/words"},
+	"pkg/controller/lifecycle": {"pkg/apis", "pkg/backoff", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/forbidden", "pkg/words"},
 	"pkg/controller/rollout":   {"pkg/apis", "pkg/backoff", "pkg/blockedby", "pkg/generated", "pkg/controller/internal", "pkg/desired/document", "pkg/desired/revision", "pkg/drain", "pkg/wmco", "pkg/words"},
 	"pkg/controller/node":      {"pkg/apis", "pkg/drain", "pkg/wmco", "pkg/controller/csr", "pkg/controller/internal", "pkg/desired/revision"},
 	"pkg/controller/policies":  {},

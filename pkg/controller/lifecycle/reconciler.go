@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
+	"github.com/openshift/windows-instance-api/pkg/forbidden"
 )
 
 // conflictDelay is when to try again after somebody else has changed the object. The
@@ -44,6 +46,30 @@ type Reconciler struct {
 	standings *standings
 	// missing is since when namespaces with objects of ours are known not to exist. Only [Reconciler.endOrphans] uses it.
 	missing map[string]time.Time
+
+	mu sync.Mutex // guards refusals
+	// refusals are the answers to deletions of Nodes of hosts that are given up, by the UID of their instance.
+	refusals map[types.UID]*forbidden.Refusals
+}
+
+// refusalPasses says whether the deletion of the Node of a host that is given up was refused as kube-apiserver does that has just started, and is to be
+// tried again.
+func (r *Reconciler) refusalPasses(uid types.UID, err error) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.refusals[uid]
+	if known == nil {
+		known = &forbidden.Refusals{}
+	}
+	if !known.Passes(err, r.clock.Now()) {
+		delete(r.refusals, uid)
+		return false
+	}
+	if r.refusals == nil {
+		r.refusals = map[types.UID]*forbidden.Refusals{}
+	}
+	r.refusals[uid] = known
+	return true
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
@@ -126,6 +152,8 @@ func (r *Reconciler) act(ctx context.Context, s snapshot, a action) error {
 		return r.patchFinalizers(ctx, s.instance, controllerutil.AddFinalizer)
 	case doAbandon:
 		switch err := r.deleteNode(ctx, s.instance); {
+		case r.refusalPasses(s.instance.UID, err):
+			return err
 		case errors.Is(err, errTakenByWMCO):
 			if a.event != nil {
 				a.event.note += " Its Node stays: the Windows Machine Config Operator has it."

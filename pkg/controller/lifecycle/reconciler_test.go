@@ -436,6 +436,45 @@ func TestAbandonThoughTheNodeIsKept(t *testing.T) {
 	}
 }
 
+// TestAbandonWhileTheAPIServerStarts: kube-apiserver that has just started refuses what it allows. The Node of a host that is given up is deleted when it does,
+// and nothing holds the host if the right is missing for good.
+func TestAbandonWhileTheAPIServerStarts(t *testing.T) {
+	for _, starts := range []bool{true, false} {
+		t.Run(map[bool]string{true: "it starts", false: "a right is missing"}[starts], func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "1"}}
+			f := newFixture(t, newInstance(has(revision1), held, func(i *v1alpha1.WindowsInstance) {
+				i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "1"}
+			}), node)
+			f.delete()
+			f.settle()
+			f.told()
+			f.failDelete = apierrors.NewForbidden(corev1.Resource("nodes"), "win-1", errors.New(`User "x" cannot delete resource "nodes" in API group "" at the cluster scope`))
+			f.edit(removal(v1alpha1.RemovalAbandon, 0))
+			for range 3 {
+				if _, err := f.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: theInstance}); !apierrors.IsForbidden(err) {
+					t.Fatalf("got %v", err)
+				}
+				f.clock.Step(9 * time.Second)
+			}
+			if f.get() == nil {
+				t.Fatal("the object is gone, and its Node is not")
+			}
+			if starts {
+				f.failDelete = nil
+			} else {
+				f.clock.Step(9 * time.Second)
+			}
+			f.settle()
+			if err := f.Get(t.Context(), client.ObjectKeyFromObject(node), node); f.get() != nil || apierrors.IsNotFound(err) != starts {
+				t.Errorf("the instance is %v, the Node: %v", f.get(), err)
+			}
+			if len(f.r.refusals) > 0 {
+				t.Errorf("%d refusals are remembered", len(f.r.refusals))
+			}
+		})
+	}
+}
+
 func TestPausedPool(t *testing.T) {
 	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool"}, Spec: v1alpha1.WindowsNodePoolSpec{Paused: true}}
 	member := func(i *v1alpha1.WindowsInstance) {
