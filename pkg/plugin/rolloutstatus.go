@@ -44,7 +44,7 @@ configuration and were restarted if somebody has asked for that. On a terminal e
 drawn again where it is; elsewhere each change is a line. It ends with code 1 when it does not go on by itself: the pool is paused,
 the canaries are done, an update broke a host, a revision was rolled back, its window is closed, a host is paused or cannot be
 logged in to, somebody has cordoned a Node that the others wait for, a host is never updated, because another instance has it
-or others manage it, or windows-controller has not observed a change of the pool for two minutes. The reason is the last that it
+or others manage it, or windows-controller has not observed a change of the pool for four minutes. The reason is the last that it
 says. Updates of Windows, and restarts that Windows waits for, are no part of a rollout: it says last which ones are outstanding,
 and waits only for those that are being done or are next.`,
 		Example: `  kubectl windows rollout status windows-instances

@@ -27,6 +27,9 @@ import (
 // registerInterval is between attempts to register the API.
 const registerInterval = time.Second
 
+// delegateInterval is between looks at who says what verifies the certificate, if that is for the service CA of OpenShift.
+const delegateInterval = time.Minute
+
 // serving is how kube-apiserver gets to the server: by an APIService, and a certificate.
 type serving struct {
 	kube      kubernetes.Interface
@@ -77,7 +80,14 @@ func (s *serving) registerWhenReady(server *genericapiserver.GenericAPIServer, o
 				}
 				return err == nil, nil
 			}
-			_ = wait.PollUntilContextCancel(hook, registerInterval, true, registered) // it fails only when the server stops
+			if wait.PollUntilContextCancel(hook, registerInterval, true, registered) != nil || s.certificate != nil { // it fails only when the server stops
+				return
+			}
+			wait.UntilWithContext(hook, func(ctx context.Context) {
+				if err := apiservice.Delegate(ctx, s.cluster, s.namespace); err != nil && ctx.Err() == nil {
+					klog.ErrorS(err, "Having the service CA verify the serving certificate; trying again", "interval", delegateInterval)
+				}
+			}, delegateInterval)
 		}()
 		return nil
 	})

@@ -148,9 +148,9 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Have one of several processes work while the others wait to take over.")
 	fs.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace, "Namespace of the Lease that decides who works. Default: the value of --namespace.")
-	fs.DurationVar(&o.LeaderElectLeaseDuration, "leader-elect-lease-duration", o.LeaderElectLeaseDuration, "How long the others wait for a leader that was lost with its node, or killed. One that ends in good order makes way at once.")
-	fs.DurationVar(&o.LeaderElectRenewDeadline, "leader-elect-renew-deadline", o.LeaderElectRenewDeadline, "How long a leader goes on that does not reach the API server, before it ends. Less than --leader-elect-lease-duration.")
-	fs.DurationVar(&o.LeaderElectRetryPeriod, "leader-elect-retry-period", o.LeaderElectRetryPeriod, "How often the leader renews its Lease, and the others see whether they may lead. Less than --leader-elect-renew-deadline.")
+	fs.DurationVar(&o.LeaderElectLeaseDuration, "leader-elect-lease-duration", o.LeaderElectLeaseDuration, "How long the others wait for a leader that was lost with its node, or killed. One that ends in good order makes way to the first that looks. Whole seconds, and at least --leader-elect-renew-deadline and --leader-elect-retry-period together.")
+	fs.DurationVar(&o.LeaderElectRenewDeadline, "leader-elect-renew-deadline", o.LeaderElectRenewDeadline, "How long a leader goes on that could not renew its Lease, before it ends.")
+	fs.DurationVar(&o.LeaderElectRetryPeriod, "leader-elect-retry-period", o.LeaderElectRetryPeriod, "How often the leader renews its Lease. The others look after 1 to 2.2 times that whether they may lead.")
 
 	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress, "Where to serve /metrics, over TLS and only to those whom the cluster lets read it; 0 serves none.")
 	fs.StringVar(&o.MetricsCertDir, "metrics-cert-dir", o.MetricsCertDir, "Directory with tls.crt and tls.key for /metrics, which are read again when they change. Default: a certificate that the process signs itself.")
@@ -248,8 +248,9 @@ func (o *options) validate() error {
 	if o.LeaderElectionNamespace != o.Hosts.Namespace { // else it is said once
 		namespaces["leader-election-namespace"] = o.LeaderElectionNamespace
 	}
-	if lease := o.LeaderElectLeaseDuration; lease <= o.LeaderElectRenewDeadline {
-		add("leader-elect-lease-duration", "it is %v, and must be longer than --leader-elect-renew-deadline (%v), or two processes work at the same time", lease, o.LeaderElectRenewDeadline)
+	// A leader tries to renew the Lease, which has whole seconds, when the period after the last renewal is over, and from then on until the deadline.
+	if lease, least := o.LeaderElectLeaseDuration.Truncate(time.Second), o.LeaderElectRenewDeadline+o.LeaderElectRetryPeriod; lease < least {
+		add("leader-elect-lease-duration", "it is %v in whole seconds, and must be at least as long as --leader-elect-renew-deadline and --leader-elect-retry-period together (%v), or two processes take themselves for the leader", lease, least)
 	}
 	// The period varies (client-go/tools/leaderelection).
 	if least := time.Duration(leaderelection.JitterFactor * float64(o.LeaderElectRetryPeriod)); o.LeaderElectRenewDeadline <= least {

@@ -189,7 +189,7 @@ func TestValidateSaysEverythingThatIsWrong(t *testing.T) {
 
 // What is just enough is taken.
 func TestLeastValues(t *testing.T) {
-	if _, err := parse(t, "--agent-dir", t.TempDir(), "--leader-elect-lease-duration=1202ms", "--leader-elect-renew-deadline=1201ms", "--leader-elect-retry-period=1s", "--host-upload-limit=16Ki", "--probe-timeout=1s", "--recheck-interval=1s", "--removal-window=1s", "--node-settle-time=0", "--missing-namespace-timeout=0", "--api-server-settle-time=0",
+	if _, err := parse(t, "--agent-dir", t.TempDir(), "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=1s", "--host-upload-limit=16Ki", "--probe-timeout=1s", "--recheck-interval=1s", "--removal-window=1s", "--node-settle-time=0", "--missing-namespace-timeout=0", "--api-server-settle-time=0",
 		"--concurrent-probes=1", "--concurrent-slow-probes=1", "--concurrent-operations=1", "--max-disruptive-operations=1"); err != nil {
 		t.Error(err)
 	}
