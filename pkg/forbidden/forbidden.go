@@ -37,7 +37,12 @@ func MayPass(err error) bool {
 type Refusals struct {
 	// since is when the first one came of those that had no other answer in between. Zero: the last answer was another one.
 	since time.Time
+	// last is when the last one came.
+	last time.Time
 }
+
+// inRow is what two refusals may be apart with nothing in between: nobody makes a request again for so long.
+const inRow = 5 * time.Minute
 
 // Passes takes in what came of the request, and says whether to ask again, as that is a refusal that may pass and has not come for [Patience]
 // without another answer in between.
@@ -46,8 +51,9 @@ func (r *Refusals) Passes(err error, now time.Time) bool {
 		r.since = time.Time{}
 		return false
 	}
-	if r.since.IsZero() {
+	if r.since.IsZero() || now.Sub(r.last) > inRow && r.last.Sub(r.since) < Patience {
 		r.since = now
 	}
+	r.last = now
 	return now.Sub(r.since) < Patience
 }

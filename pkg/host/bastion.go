@@ -84,7 +84,7 @@ func (c *Connector) poolOf(ctx context.Context, instance *v1alpha1.WindowsInstan
 			Err:    errors.New("the pool does not exist: create it, or remove spec.poolRef from the instance"),
 		}
 	}
-	unread := c.readings.unread("pool "+instance.Namespace+"/"+ref.Name, err, c.now())
+	unread := !notWanted(ctx) && c.readings.unread("pool "+instance.Namespace+"/"+ref.Name, err, c.now())
 	if err != nil {
 		return nil, &CredentialsError{Secret: fmt.Sprintf("of pool %s/%s", instance.Namespace, ref.Name), Unread: unread, Err: fmt.Errorf("reading the pool: %w", err)}
 	}

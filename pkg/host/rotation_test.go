@@ -159,7 +159,7 @@ func TestFormerKeys(t *testing.T) {
 		{"it was known to have the new one, and has not", nil, v1alpha1.WindowsInstanceStatus{Credentials: &v1alpha1.CredentialsStatus{KeyFingerprint: current.Fingerprint}, Conditions: refused}, ""},
 		{"it is not kept any more", func() { keep(current) }, v1alpha1.WindowsInstanceStatus{}, hostssh.ReasonCredentialsRefused},
 		{"nobody is to log in with it", func() { keep(current, former.PublicOnly()) }, v1alpha1.WindowsInstanceStatus{}, hostssh.ReasonCredentialsRefused},
-		{"what is kept may not be read", func() { s.Secrets[kept] = nil }, v1alpha1.WindowsInstanceStatus{}, hostssh.ReasonCredentialsRefused},
+		{"what is kept may not be read", func() { s.Secrets[kept], s.connector.readings.of = nil, nil }, v1alpha1.WindowsInstanceStatus{}, hostssh.ReasonCredentialsRefused},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.change != nil {

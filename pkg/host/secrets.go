@@ -23,6 +23,8 @@ const (
 	// forbiddenPatience is the same for a Secret that could be read and may not be any more: a kube-apiserver that has just started
 	// does not know yet who may do what.
 	forbiddenPatience = time.Minute
+	// inRow is what two failures may be apart that are in a row: hosts are probed more often than that.
+	inRow = 15 * time.Minute
 	// maxReadings bounds how much is remembered of them.
 	maxReadings = 4096
 )
@@ -33,6 +35,8 @@ type reading struct {
 	read bool
 	// failing and forbidden are since when it failed in a row with errors that pass, and since when it may not be read. Zero: it does not, it may be.
 	failing, forbidden time.Time
+	// last is when it failed last.
+	last time.Time
 }
 
 // readings remember how reading went. The zero value remembers nothing. They are safe for concurrent use.
@@ -46,12 +50,20 @@ func (r *readings) unread(what string, err error, at time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.of[what]
+	if at.Sub(before.last) > inRow { // what was over then still is
+		if before.last.Sub(before.failing) < unreadPatience {
+			before.failing = time.Time{}
+		}
+		if before.last.Sub(before.forbidden) < forbiddenPatience {
+			before.forbidden = time.Time{}
+		}
+	}
 	after := before
+	after.last = at
 	open := false
 	switch {
 	case err == nil:
 		after = reading{read: true}
-	case errors.Is(err, context.Canceled): // nobody wants it any more
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
 		if after.forbidden.IsZero() {
 			after.forbidden = at
@@ -68,7 +80,7 @@ func (r *readings) unread(what string, err error, at time.Time) bool {
 	if after == before {
 		return open
 	}
-	if r.of == nil || len(r.of) >= maxReadings {
+	if _, known := r.of[what]; r.of == nil || !known && len(r.of) >= maxReadings {
 		r.of = map[string]reading{}
 	}
 	r.of[what] = after
@@ -78,5 +90,11 @@ func (r *readings) unread(what string, err error, at time.Time) bool {
 // read reads a Secret. The error is that of the API server; unread says whether it leaves open what the Secret has, and whether it is there.
 func (c *Connector) read(ctx context.Context, name types.NamespacedName) (secret *corev1.Secret, unread bool, err error) {
 	secret, err = c.options.ReadSecret(ctx, name.Namespace, name.Name)
+	if notWanted(ctx) {
+		return secret, false, err
+	}
 	return secret, c.readings.unread("Secret "+name.String(), err, c.now()), err
 }
+
+// notWanted says whether nobody wants an answer any more, so that it says nothing of the API server. Whoever cancels may give any cause.
+func notWanted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/hostsite"
@@ -54,7 +55,7 @@ func TestUnread(t *testing.T) {
 		{"does not know yet who may read", []step{{0, nil, false}, {time.Hour, errAPIAway, true}, {70 * time.Second, errForbidden, true}, {3 * time.Second, apierrors.NewUnauthorized("starts"), true}, {0, nil, false}}},
 		{"the right was taken away", []step{{0, nil, false}, {time.Hour, errForbidden, true}, {forbiddenPatience, errForbidden, false}, {time.Hour, errForbidden, false}}},
 		{"deleted, and made again without the right", []step{{0, nil, false}, {0, apierrors.NewNotFound(secretResource, "a"), false}, {0, errForbidden, false}}},
-		{"nobody waits", []step{{0, nil, false}, {0, context.Canceled, false}, {0, errForbidden, true}}},
+		{"it failed once, long ago", []step{{0, nil, false}, {0, errForbidden, true}, {time.Hour, errForbidden, true}, {time.Hour, errAPIAway, true}, {time.Hour, errAPIAway, true}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var r readings
@@ -76,6 +77,32 @@ func TestUnread(t *testing.T) {
 	}
 	if len(r.of) > maxReadings {
 		t.Errorf("%d are remembered", len(r.of))
+	}
+}
+
+// TestReadInVain: that nobody wants the answer any more, whatever the cause, says nothing of the Secret.
+func TestReadInVain(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	connector := s.newConnector()
+	var answer error
+	connector.options.ReadSecret = func(ctx context.Context, _, _ string) (*corev1.Secret, error) {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return &corev1.Secret{}, answer
+	}
+	name := types.NamespacedName{Namespace: "default", Name: "own"}
+	if _, unread, err := connector.read(t.Context(), name); unread || err != nil {
+		t.Fatalf("got %v, %v", unread, err)
+	}
+	canceled, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("somebody has canceled the operation"))
+	if _, unread, err := connector.read(canceled, name); unread || err == nil {
+		t.Errorf("got %v, %v", unread, err)
+	}
+	answer = errForbidden
+	if _, unread, _ := connector.read(t.Context(), name); !unread {
+		t.Error("it is not known any more that it could be read")
 	}
 }
 

@@ -65,7 +65,7 @@ const (
 
 // leads returns what says whether this process still has the hosts of the cluster: its installation
 // does, and of that it has the Lease, where there is an election. A process that was stopped, and goes
-// on, learns only some seconds later that another one has it, and a watch may hang for longer. The lock itself is not asked: it
+// on, learns only up to two minutes later that another one has it, and a watch may hang for longer. The lock itself is not asked: it
 // remembers what it has read for the next renewal, which would then take the Lease from its new holder. Hosts that are worked on at the same
 // time share questions.
 func leads(lease *resourcelock.LeaseLock, registrations dynamic.Interface, namespace string) func(ctx context.Context) (bool, error) {

@@ -56,7 +56,7 @@ type execution struct {
 	// resumed is when this execution took over what another one had begun, and found the steps as they were then. Zero: it did not.
 	resumed time.Time
 	found   []v1alpha1.OperationStep
-	// lost are the times in which this execution did nothing but wait for its record to be read or written.
+	// lost are the times in which this execution waited for an API server that was away. They do not overlap.
 	lost []span
 	// facts are what the host said of itself, at factsAt, before it was planned what to do to it. Nil: it
 	// was not asked by this execution.

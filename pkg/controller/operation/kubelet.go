@@ -348,18 +348,21 @@ type kubeletWatch struct {
 	since time.Time
 	// looked is the last look, and resumed the last one before which nobody could look for a while. Zero: there was none.
 	looked, resumed time.Time
+	// awaited: no report has come since then.
+	awaited bool
 }
 
 // excused is for how long after an outage of the API server it says nothing that a Node is lost: kube-controller-manager may have looked before the kubelet
 // could report.
 const excused = time.Minute
 
-// look notes that a Node is looked at. If nobody could look for a while, no kubelet could report either: it has its time from now on.
+// look notes that a Node is looked at. If nobody could look for a while, no kubelet could report either: it has its time from now on, and must report
+// before the Node counts as ready.
 func (w *kubeletWatch) look(now time.Time) {
 	if !w.looked.IsZero() && now.Sub(w.looked) >= kubeletSilence {
 		w.resumed = now
 		if w.reported {
-			w.seen = now
+			w.seen, w.awaited = now, true
 		}
 	}
 	w.looked = now
@@ -388,6 +391,7 @@ func (w *kubeletWatch) observe(now time.Time, node *corev1.Node, report string) 
 	w.look(now)
 	defer func() {
 		switch {
+		case lacks == sinceOutage:
 		case lacks != "":
 			w.lost(now, node)
 		case w.since.IsZero():
@@ -398,7 +402,7 @@ func (w *kubeletWatch) observe(now time.Time, node *corev1.Node, report string) 
 		return lacks // that it becomes ready is a report
 	}
 	if report != w.newest {
-		w.newest, w.seen, w.reported = report, now, true
+		w.newest, w.seen, w.reported, w.awaited = report, now, true, false
 	}
 	switch {
 	case heartbeat(node).Before(w.boot.Truncate(time.Second)) && heartbeat(node).Equal(w.heartbeat): // it has whole seconds
@@ -407,9 +411,14 @@ func (w *kubeletWatch) observe(now time.Time, node *corev1.Node, report string) 
 		return "Its kubelet has not reported since the last change"
 	case now.Sub(w.seen) >= kubeletSilence:
 		return fmt.Sprintf("Its kubelet has not reported for %s", kubeletSilence)
+	case w.awaited:
+		return sinceOutage
 	}
 	return ""
 }
+
+// sinceOutage is what a Node lacks whose kubelet is expected to report. It has been ready until something else is known.
+const sinceOutage = "Its kubelet has not reported since the API server was away"
 
 // heartbeat is when the kubelet last said, by the clock of its host, whether the Node is ready. Zero: never, or there is no Node.
 func heartbeat(node *corev1.Node) time.Time {

@@ -86,13 +86,14 @@ func TestKubeletWatchOutage(t *testing.T) {
 		want   string
 		ready  bool // since the beginning
 	}
-	const silent, unknown = "Its kubelet has not reported for 25s", "Ready is Unknown: why"
+	const silent, unknown, awaited = "Its kubelet has not reported for 25s", "Ready is Unknown: why", "Its kubelet has not reported since the API server was away"
 	for _, tt := range []struct {
 		name  string
 		looks []look
 	}{
-		{"it reports after that", []look{{70 * time.Second, corev1.ConditionTrue, "1", "", true}, {80 * time.Second, corev1.ConditionTrue, "2", "", true}, {104 * time.Second, corev1.ConditionTrue, "2", "", true}}},
-		{"it does not report after that", []look{{70 * time.Second, corev1.ConditionTrue, "1", "", true}, {94 * time.Second, corev1.ConditionTrue, "1", "", true}, {95 * time.Second, corev1.ConditionTrue, "1", silent, false}}},
+		{"it reports after that", []look{{70 * time.Second, corev1.ConditionTrue, "1", awaited, true}, {80 * time.Second, corev1.ConditionTrue, "2", "", true}, {104 * time.Second, corev1.ConditionTrue, "2", "", true}}},
+		{"it has reported before the first look", []look{{70 * time.Second, corev1.ConditionTrue, "2", "", true}}},
+		{"it does not report after that", []look{{70 * time.Second, corev1.ConditionTrue, "1", awaited, true}, {94 * time.Second, corev1.ConditionTrue, "1", awaited, true}, {95 * time.Second, corev1.ConditionTrue, "1", silent, false}}},
 		{"it is taken for lost for a moment", []look{{70 * time.Second, corev1.ConditionUnknown, "1", unknown, true}, {80 * time.Second, corev1.ConditionTrue, "2", "", true}}},
 		{"it is lost", []look{{70 * time.Second, corev1.ConditionUnknown, "1", unknown, true}, {90 * time.Second, corev1.ConditionUnknown, "1", unknown, true}, {110 * time.Second, corev1.ConditionUnknown, "1", unknown, true},
 			{131 * time.Second, corev1.ConditionUnknown, "1", unknown, false}, {140 * time.Second, corev1.ConditionTrue, "2", "", false}}},

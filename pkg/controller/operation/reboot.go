@@ -184,6 +184,9 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 		if err := e.ensureWanted(ctx); err != nil {
 			return result{}, err
 		}
+		if blocked := e.clock.Now().Sub(began); blocked >= outage {
+			unreachableUntil, began = unreachableUntil.Add(blocked), e.clock.Now()
+		}
 		e.unsent = false
 		answer, err := e.requestRestart()
 		switch {
@@ -208,8 +211,16 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 		if !waits && !e.clock.Now().Before(deadline) {
 			return result{}, e.blame(ctx, "it is not known whether the host received the request to restart", err)
 		}
-		if err := e.pause(ctx, "Restarting the host. It is not known yet whether the host received the request. %s", e.diagnose(err)); err != nil {
+		text := "It is not known yet whether the host received the request."
+		if e.unsent {
+			text = "The host could not be asked yet."
+		}
+		paused := e.clock.Now()
+		if err := e.pause(ctx, "Restarting the host. %s %s", text, e.diagnose(err)); err != nil {
 			return result{}, err
+		}
+		if blocked := e.clock.Now().Sub(paused); blocked >= outage && !waits {
+			unreachableUntil = unreachableUntil.Add(blocked)
 		}
 		if waits {
 			unreachableUntil = away.extend(unreachableUntil, began)

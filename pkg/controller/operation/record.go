@@ -56,13 +56,13 @@ func (e *execution) load(ctx context.Context) error {
 	return e.retryRecord(ctx, "Reading the operation", func() error { return e.read(ctx) })
 }
 
-// retryRecord calls f, which reads or writes the operation, until it succeeds, or the operation is over, or ctx ends. Nothing else is done
-// meanwhile, so that what takes long is noted for the deadlines.
+// retryRecord calls f, which reads or writes the operation, until it succeeds, or the operation is over, or ctx ends. Most of what else is done waits for it,
+// so that an outage is noted for the deadlines.
 func (e *execution) retryRecord(ctx context.Context, doing string, f func() error) error {
 	from := e.clock.Now()
 	err := retryAPI(ctx, e.clock, doing, isOver, f)
-	if until := e.clock.Now(); until.Sub(from) >= apiBackoff.Duration {
-		e.lost = append(e.lost, span{from, until})
+	if until := e.clock.Now(); until.Sub(from) >= outage {
+		e.lose(from, until)
 	}
 	return err
 }

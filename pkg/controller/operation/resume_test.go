@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -212,8 +213,11 @@ func TestJoinWithoutAnAPI(t *testing.T) {
 			f.configure()
 			f.host.impact, f.host.is = config.ImpactRestart, ""
 			f.registers()
-			var back time.Time // zero: it is there
+			var mu sync.Mutex
+			var back time.Time // guarded by mu. Zero: it is there
 			away := func() error {
+				mu.Lock()
+				defer mu.Unlock()
 				if time.Now().Before(back) {
 					return apierrors.NewServiceUnavailable("it is away")
 				}
@@ -221,9 +225,14 @@ func TestJoinWithoutAnAPI(t *testing.T) {
 			}
 			f.onRead = away
 			f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
-				if step := i.Status.Operation.FindStep(v1alpha1.StepJoin); after && back.IsZero() && step != nil && step.State == v1alpha1.StepRunning {
-					began := time.Now()
-					back = began.Add(outage)
+				mu.Lock()
+				step := i.Status.Operation.FindStep(v1alpha1.StepJoin)
+				begins := after && back.IsZero() && step != nil && step.State == v1alpha1.StepRunning
+				if begins {
+					back = time.Now().Add(outage)
+				}
+				mu.Unlock()
+				if begins {
 					time.AfterFunc(12*time.Minute+time.Minute, func() {
 						f.edit(func(i *v1alpha1.WindowsInstance) {
 							i.Status.Node = &v1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}

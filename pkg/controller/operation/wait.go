@@ -78,6 +78,24 @@ func (s span) after(t time.Time) time.Duration {
 	return max(s.until.Sub(t), 0)
 }
 
+// lose notes a time for the deadlines.
+func (e *execution) lose(from, until time.Time) {
+	s := span{from, until}
+	e.lost = slices.DeleteFunc(e.lost, func(known span) bool {
+		if known.until.Before(s.from) || s.until.Before(known.from) {
+			return false
+		}
+		if known.from.Before(s.from) {
+			s.from = known.from
+		}
+		if known.until.After(s.until) {
+			s.until = known.until
+		}
+		return true
+	})
+	e.lost = append(e.lost, s)
+}
+
 // deadline is when what began at a time must be over. An execution that took over has time for
 // one attempt in any case, and no more if the clock of the one before it, which began the step, ran ahead.
 // The time in which the record could not be read or written does not count: a step that must be recorded before anything is done has not
@@ -242,6 +260,7 @@ func (e *execution) waitUntil(ctx context.Context, deadline time.Time, waiting s
 		case now.Sub(looked) >= outage && forgiven < fullAttempt:
 			away := min(now.Sub(looked), fullAttempt-forgiven)
 			deadline, forgiven = deadline.Add(away), forgiven+away
+			e.lose(now.Add(-away), now) // for the steps that come then
 		}
 		looked = e.clock.Now()
 		if ctx.Err() != nil {

@@ -204,11 +204,17 @@ func allWentDown(i *v1alpha1.WindowsInstance, instances []*v1alpha1.WindowsInsta
 		case other.Name == i.Name:
 		case slices.ContainsFunc(other.Status.NodeNotReadyTimes, func(also metav1.Time) bool { return also.Sub(at).Abs() <= togetherFor }):
 			together++
-		case !saysNothingOf(&other.Status, at):
+		case wasReady(&other.Status, at) || !saysNothingOf(&other.Status, at):
 			return false
 		}
 	}
 	return together >= 2
+}
+
+// wasReady says whether the Node of a host has been ready all the time since before a time. That is known also while an operation is active.
+func wasReady(status *v1alpha1.WindowsInstanceStatus, at time.Time) bool {
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionNodeReady)
+	return status.Node != nil && c != nil && c.Status == metav1.ConditionTrue && c.LastTransitionTime.Time.Before(at.Add(-togetherFor))
 }
 
 // saysNothingOf says whether it is not known of a host whether its Node went down at a time: it has none, or its Node was down already and still is, or

@@ -207,6 +207,12 @@ func TestRollback(t *testing.T) {
 			edited(hadRevision("a", "p-2"), flaps(earlier, outages...)), edited(hadRevision("b", "p-2"), flaps(earlier, outages...)), edited(hadRevision("c", "p-2"), flaps(earlier, outages...)),
 			edited(hadRevision("d", "p-2"), flaps(earlier.Add(-time.Hour))),
 		}, "p-1", []string{"a", "b", "c"}, rollbackStart},
+		{"Nodes go down again and again, and one does not, whose host waits to be changed", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-2"), flaps(earlier, outages...)), edited(hadRevision("b", "p-2"), flaps(earlier, outages...)), edited(hadRevision("c", "p-2"), flaps(earlier, outages...)),
+			edited(edited(hadRevision("d", "p-2"), flaps(earlier)), func(i *v1alpha1.WindowsInstance) {
+				i.Status.Operation.Phase, i.Status.Operation.FinishedAt = v1alpha1.OperationPending, nil
+			}),
+		}, "p-1", []string{"a", "b", "c"}, rollbackStart},
 		{"a Node goes down again and again, once together with all others", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
 			edited(hadRevision("a", "p-2"), flaps(earlier, append(slices.Clone(outages), 30*time.Minute)...)), edited(hadRevision("b", "p-2"), flaps(earlier, outages[0])), edited(hadRevision("c", "p-2"), flaps(earlier, outages[0], 50*time.Minute)),
 		}, "p-1", []string{"a"}, rollbackStart},

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// AgainAfter is when a process that seems not to lead asks again. One that really does not has ended by then.
+// AgainAfter is when a process that seems not to lead asks again. One that really does not ends within two minutes.
 const AgainAfter = 10 * time.Second
 
 // ErrNotLeading means that another process has taken over.
