@@ -168,6 +168,9 @@ func configureForeignRuntime(t *testing.T, s *site) {
 	h.mustBeClean(t)
 }
 
+// shortLease has a controller take part in the election of a leader, which is replaced soon when it is killed.
+var shortLease = []string{"--leader-elect=true", "--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s"}
+
 // candidate starts a controller that takes part in the election of a leader, beside that of
 // the site. number tells its ports from those of others.
 func (s *site) candidate(t *testing.T, path string, args []string, number int) *controlplane.Process {
@@ -177,8 +180,7 @@ func (s *site) candidate(t *testing.T, path string, args []string, number int) *
 	p, err := controlplane.StartProcess(t.Context(), controlplane.Command{
 		Name: name, Path: path, LogFile: filepath.Join(s.Dir(), "log", name+".log"),
 		// The last of two values for a flag counts.
-		Args: slices.Concat(args, []string{
-			"--leader-elect=true", "--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s",
+		Args: slices.Concat(args, shortLease, []string{
 			"--health-probe-bind-address=" + health, fmt.Sprintf("--metrics-bind-address=%s:%d", s.HostIP(), 8443+number),
 		}),
 		Ready: func(ctx context.Context) error { return answersOK(ctx, "http://"+health+"/readyz") },

@@ -365,7 +365,15 @@ func mustSaySomething(t *testing.T, cmd *exec.Cmd) {
 	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Errorf("%s\nended by itself: %v\n%s", script, err, out.String())
 	}
-	<-ended
+	// Where tests run with SIGINT ignored, as in the background of a shell, so do their children, until they ask for it: kubectl does right after it has said something.
+	for waits := true; waits; {
+		select {
+		case <-ended:
+			waits = false
+		case <-time.After(time.Second):
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // it may have ended
+		}
+	}
 	if strings.Contains(strings.ToLower(out.String()), "error") {
 		t.Errorf("%s\n%s", script, out.String())
 	}

@@ -627,6 +627,14 @@ func openShiftWithout(t *testing.T, o *openShiftSite, h *siteHost, cloud string)
 	o.setAuthorities(t, openshift.ManagedNamespace, openshift.ClientCAName, clients)
 	eventually(t, "another authority of the clients of kubelets reaches the host all the same", func() error { return mustBe(h.read(t, wmco.KubeletCAPath), clients) })
 
+	// What another host joins with is not changed while it does: it has nothing to lose only then.
+	h.wait(t, "nothing more changes", func(i *v1alpha1.WindowsInstance) error {
+		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate)
+		if c == nil || c.Status != metav1.ConditionTrue || i.Status.Operation.Active() || i.Status.CurrentRevision != i.Status.DesiredRevision {
+			return fmt.Errorf("%s\n%s", describeConditions(i), describeOperation(i))
+		}
+		return nil
+	})
 	other := o.newHost(t, system.Namespace, "ocp-other", winhost.Options{Metadata: winhost.Metadata{Cloud: cloud, Hostname: "ocp-other.example.internal"}})
 	o.addEntry(t, other)
 	mustSay(t, messageOf(t, other.waitReady(t), v1alpha1.ConditionUpToDate), "does without it: hosts cannot be given the authorities of registry.example.com:5000")

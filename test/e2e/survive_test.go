@@ -370,7 +370,7 @@ func TestSurviveController(t *testing.T) {
 		}
 	})
 	certs, certPEM := metricsCertificate(t)
-	s := startSystem(t, system.Options{PrivateKey: fleet.PrivateKey, ExternalEtcd: true, ControllerArgs: []string{"--metrics-cert-dir=" + certs, "--recheck-interval=10s", "--probe-timeout=20s"}})
+	s := startSystem(t, system.Options{PrivateKey: fleet.PrivateKey, ExternalEtcd: true, ControllerArgs: append([]string{"--metrics-cert-dir=" + certs, "--recheck-interval=10s", "--probe-timeout=20s"}, shortLease...)})
 	m := newScraper(t, s, certPEM)
 
 	t.Run("health and metrics", m.testEndpoints)
