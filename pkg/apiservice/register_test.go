@@ -4,7 +4,6 @@
 package apiservice
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -131,23 +130,23 @@ func TestTrust(t *testing.T) {
 // TestCreateDelegates: an installation that had an authority of its own, and has its certificate from the service CA now, has that
 // say what verifies it. What an administrator or another program wrote stays.
 func TestCreateDelegates(t *testing.T) {
-	testDelegates(t, func(ctx context.Context, client dynamic.Interface) error { return Create(ctx, client, "ours", nil) })
+	testDelegates(t, func(client dynamic.Interface) error { return Create(t.Context(), client, "ours", nil) })
 }
 
 // TestDelegate: a server of the former release, which is there for a while longer, does not have the last word. One of another namespace is left alone.
 func TestDelegate(t *testing.T) {
-	testDelegates(t, func(ctx context.Context, client dynamic.Interface) error {
-		if err := Delegate(ctx, client, "theirs"); err != nil || caBundleOf(t, client) == "" {
+	testDelegates(t, func(client dynamic.Interface) error {
+		if err := Delegate(t.Context(), client, "theirs"); err != nil || caBundleOf(t, client) == "" {
 			t.Errorf("that of another installation: %v, bundle %q", err, caBundleOf(t, client))
 		}
-		return Delegate(ctx, client, "ours")
+		return Delegate(t.Context(), client, "ours")
 	})
 	if err := Delegate(t.Context(), applying(t), "ours"); err != nil {
 		t.Errorf("without an APIService: %v", err)
 	}
 }
 
-func testDelegates(t *testing.T, delegate func(context.Context, dynamic.Interface) error) {
+func testDelegates(t *testing.T, delegate func(dynamic.Interface) error) {
 	t.Helper()
 	for manager, ours := range map[string]bool{"windows-apiserver": true, "windows-apiserver.ours": true, "kubectl-edit": false} {
 		client := applying(t)
@@ -159,7 +158,7 @@ func testDelegates(t *testing.T, delegate func(context.Context, dynamic.Interfac
 		if err := client.Tracker().Update(Resource, found, ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := delegate(t.Context(), client); err != nil {
+		if err := delegate(client); err != nil {
 			t.Fatal(err)
 		}
 		found = registered(t, client)
