@@ -168,8 +168,8 @@ func configureForeignRuntime(t *testing.T, s *site) {
 	h.mustBeClean(t)
 }
 
-// shortLease has a controller take part in the election of a leader, which is replaced soon when it is killed.
-var shortLease = []string{"--leader-elect=true", "--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s"}
+// shortLease has a controller take part in the election of a leader, which is replaced soon when it is killed, and does not end on a busy machine.
+var shortLease = []string{"--leader-elect=true", "--leader-elect-lease-duration=40s", "--leader-elect-renew-deadline=30s", "--leader-elect-retry-period=2s"}
 
 // candidate starts a controller that takes part in the election of a leader, beside that of
 // the site. number tells its ports from those of others.
