@@ -353,7 +353,7 @@ func configureInSpiteOfKills(t *testing.T, s *site) {
 }
 
 // manyHosts is how many hosts are set up at once. All of them are part of this process.
-const manyHosts = 30
+const manyHosts = 20
 
 // TestConfigureMany sets many hosts up at once, one of which is dead and one slow.
 func TestConfigureMany(t *testing.T) {

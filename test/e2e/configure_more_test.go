@@ -188,7 +188,12 @@ func (s *site) candidate(t *testing.T, path string, args []string, number int) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Kill9)
+	t.Cleanup(func() {
+		if t.Failed() {
+			_, _ = fmt.Fprintf(t.Output(), "%s (%v):\n%s\n", name, p.Err(), p.LogTail())
+		}
+		p.Kill9()
+	})
 	return p
 }
 

@@ -84,6 +84,14 @@ var endless = regexp.MustCompile(`--watch|logs .* -f( |$)|follow=true|port-forwa
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	documents := readDocuments(t)
+	// What the documents have readers write, here or in a run that was killed.
+	removeWritten := func() {
+		if err := os.RemoveAll(filepath.Join("..", "..", "windows-support")); err != nil {
+			t.Error(err)
+		}
+	}
+	removeWritten()
+	t.Cleanup(removeWritten)
 	d := &documented{site: newSite(t, standin.PayloadOptions{Bytes: 1 << 20}), hosts: map[string]*siteHost{}}
 	d.start(t, documents)
 	for _, path := range slices.Sorted(maps.Keys(documents)) {

@@ -38,9 +38,12 @@ var (
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
 // testsAtOnce is how many tests run at the same time, unless -parallel says otherwise. They wait for hosts and for controllers
-// much of the time, so the number of CPUs, which is the default, would leave those idle. Each system of its own takes a GiB of
-// memory, and a tenth of a CPU even if nothing happens in it.
+// much of the time, so the number of CPUs, which is the default, would leave those idle.
 const testsAtOnce = "6"
+
+// ownSystems has room for as many systems as tests may have for themselves at the same time. Each takes a GiB of memory and, on a slow machine,
+// half a CPU even if nothing happens in it: with one for each test that runs, two CPUs do nothing else, and all of them take too long.
+var ownSystems = make(chan struct{}, 3)
 
 // frugal is the environment of the programs of systems that a test has for itself. There are several of them on a small machine: more
 // memory for each takes less of the CPUs, and so does one thread at a time that runs Go code, by a third, as further ones look for

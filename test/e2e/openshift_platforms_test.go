@@ -23,9 +23,6 @@ import (
 // platformsVariable is the environment variable that asks for the platforms that take too long for every run.
 const platformsVariable = "E2E_PLATFORMS"
 
-// platformsAtOnce is how many platforms are tested side by side.
-const platformsAtOnce = 3
-
 // ocpPlatform is a platform, and what is special to its hosts.
 type ocpPlatform struct {
 	configv1.PlatformType
@@ -66,16 +63,12 @@ func asItsMachine(machine string, _ int) string { return machine }
 // get another key. Those without Machines have an entry only, and a clone of that. None has tests of its own.
 func TestOpenShiftPlatforms(t *testing.T) {
 	t.Parallel()
-	// Each is a control plane with all of its processes.
-	running := make(chan struct{}, platformsAtOnce)
 	for _, p := range ocpPlatforms {
 		t.Run(string(p.PlatformType), func(t *testing.T) {
 			t.Parallel()
 			if !p.always && os.Getenv(platformsVariable) != "all" {
 				t.Skipf("one platform runs in every test: %s=all runs all of them", platformsVariable)
 			}
-			running <- struct{}{}
-			defer func() { <-running }()
 			o := newOpenShift(t, p.PlatformType)
 			if p.PlatformType == configv1.AzurePlatformType {
 				if _, err := o.Kubectl(t.Context(), "apply", "-k", filepath.Join("..", "..", "artifacts", "azure")); err != nil {

@@ -67,9 +67,15 @@ func TestSurviveServer(t *testing.T) {
 	t.Run("graceful stop", func(t *testing.T) { stopGracefully(t, s, host) })
 }
 
-// startSystem starts a system of the test's own.
+// startSystem starts a system of the test's own, as soon as there is room for one. A test has one at most, so that none waits for itself.
 func startSystem(t *testing.T, o system.Options) *system.System {
 	t.Helper()
+	select {
+	case ownSystems <- struct{}{}:
+		t.Cleanup(func() { <-ownSystems })
+	case <-t.Context().Done():
+		t.FailNow()
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	// Without the place in a file that t.Logf adds: what the test itself says is what a summary of a failure repeats.
