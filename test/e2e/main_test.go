@@ -43,7 +43,7 @@ const testsAtOnce = "6"
 
 // ownSystems has room for as many systems as tests may have for themselves at the same time. Each takes a GiB of memory and, on a slow machine,
 // half a CPU even if nothing happens in it: with one for each test that runs, two CPUs do nothing else, and all of them take too long.
-var ownSystems = make(chan struct{}, 3)
+var ownSystems = make(chan struct{}, 4)
 
 // frugal is the environment of the programs of systems that a test has for itself. There are several of them on a small machine: more
 // memory for each takes less of the CPUs, and so does one thread at a time that runs Go code, by a third, as further ones look for

@@ -242,7 +242,15 @@ func TestOpenShiftMachine(t *testing.T) {
 	}
 	t.Cleanup(nodes.Stop)
 	o.provision(t, namespace, h.name, address.String(), corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: h.name})
+	provisioned := time.Now()
 	h.waitStep(t, v1alpha1.StepApply)
+	// On a fast machine it is not yet.
+	eventually(t, "the Machine is too old for the approver", func() error {
+		if age := time.Since(provisioned); age < 2*time.Second { // of whole seconds, in which the cluster counts
+			return fmt.Errorf("it is %s old", age)
+		}
+		return nil
+	})
 	// Hosts that join by the token of all do not any more, and it changes.
 	late := o.askAsBootstrapper(t, h.name)
 	o.rotateToken(t)

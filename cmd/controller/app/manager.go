@@ -223,6 +223,9 @@ func waitForAPI(ctx context.Context, config *rest.Config) error {
 	said := ""
 	found := func(ctx context.Context) (bool, error) {
 		_, err := client.ServerResourcesForGroupVersionWithContext(ctx, apiGroupVersion)
+		if err == nil {
+			err = discovered(ctx, client)
+		}
 		if err != nil && err.Error() != said {
 			said = err.Error()
 			klog.InfoS("Waiting for the API", "groupVersion", apiGroupVersion, "cause", said)
@@ -231,6 +234,22 @@ func waitForAPI(ctx context.Context, config *rest.Config) error {
 	}
 	_ = wait.PollUntilContextCancel(ctx, apiPollInterval, true, found) // it fails only when ctx is done
 	return nil
+}
+
+// discovered returns nil if the discovery of all APIs at once, from which the manager learns the kinds, has ours. kube-apiserver
+// asks aggregated servers for their part now and then, so that it may come seconds after the API itself.
+func discovered(ctx context.Context, client *discovery.DiscoveryClient) error {
+	_, resources, failed, err := client.GroupsAndMaybeResourcesWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("discovering the APIs of the cluster: %w", err)
+	}
+	if len(resources) == 0 || resources[v1alpha1.SchemeGroupVersion] != nil { // none: it does not say all at once
+		return nil
+	}
+	if err := failed[v1alpha1.SchemeGroupVersion]; err != nil {
+		return fmt.Errorf("discovering %s: %w", apiGroupVersion, err)
+	}
+	return fmt.Errorf("the APIs that kube-apiserver says it has are without %s", apiGroupVersion)
 }
 
 // secretInterval and secretBurst limit how often one Secret is read, see [coalesce.Group]: a host that becomes a node needs it two dozen times, and a hundred hosts

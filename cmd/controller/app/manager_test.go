@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -119,38 +120,80 @@ func TestConfigMapOptions(t *testing.T) {
 	}
 }
 
-// The controllers begin once the API is there, and end without it when they are stopped.
+// The controllers begin once the API is there, and kube-apiserver says so among all APIs, and end without it when they are stopped.
 func TestWaitForAPI(t *testing.T) {
+	const (
+		api = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"windows.openshift.io/v1alpha1"}`
+		// As kube-apiserver answers, while the server was away when it was asked last, and later.
+		all   = `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[%s]}`
+		group = `{"metadata":{"name":"windows.openshift.io"},"versions":[{"version":"v1alpha1","freshness":%q,"resources":[]}]}`
+		other = `{"metadata":{"name":"apps"},"versions":[{"version":"v1","freshness":"Current","resources":[]}]}`
+	)
 	var there atomic.Bool
-	asked := make(chan struct{}, 100)
+	var groups atomic.Value
+	asked := make(chan string, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/apis/windows.openshift.io/v1alpha1" {
+		body := ""
+		switch r.URL.Path {
+		case "/apis/windows.openshift.io/v1alpha1":
+			w.Header().Set("Content-Type", "application/json")
+			if body = api; !there.Load() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				body = ""
+			}
+		case "/api", "/apis":
+			w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+			if body = fmt.Sprintf(all, other); r.URL.Path == "/apis" {
+				if body = groups.Load().(string); strings.Contains(body, "APIGroupList") {
+					w.Header().Set("Content-Type", "application/json")
+				}
+			}
+		default:
 			t.Errorf("asked for %s", r.URL.Path)
 		}
-		asked <- struct{}{}
-		if !there.Load() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"windows.openshift.io/v1alpha1"}`))
+		_, _ = w.Write([]byte(body))
+		asked <- r.URL.Path
 	}))
 	defer server.Close()
-	begun := make(chan error, 1)
-	ctx, stop := context.WithCancel(t.Context())
-	go func() { begun <- waitForAPI(ctx, &rest.Config{Host: server.URL}) }()
-	select {
-	case err := <-begun:
-		t.Fatalf("the controllers begin without the API, %v", err)
-	case <-asked:
+	for _, tt := range []struct {
+		name, groups, last string
+		there              bool
+	}{
+		{"nobody answers", fmt.Sprintf(all, other), "/apis/windows.openshift.io/v1alpha1", false},
+		{"it is not among all APIs", fmt.Sprintf(all, other), "/apis", true},
+		{"it was away when kube-apiserver asked", fmt.Sprintf(all, other+","+fmt.Sprintf(group, "Stale")), "/apis", true},
+	} {
+		there.Store(tt.there)
+		groups.Store(tt.groups)
+		begun := make(chan error, 1)
+		ctx, stop := context.WithCancel(t.Context())
+		go func() { begun <- waitForAPI(ctx, &rest.Config{Host: server.URL}) }()
+		for last := ""; last != tt.last; {
+			select {
+			case err := <-begun:
+				t.Fatalf("%s: the controllers begin, %v", tt.name, err)
+			case last = <-asked:
+			}
+		}
+		// It asks again, which it would not if that had been enough.
+		select {
+		case err := <-begun:
+			t.Fatalf("%s: the controllers begin, %v", tt.name, err)
+		case <-asked:
+		}
+		stop()
+		if err := <-begun; err != nil {
+			t.Errorf("%s, when it is stopped: %v", tt.name, err)
+		}
 	}
-	stop()
-	if err := <-begun; err != nil {
-		t.Errorf("when it is stopped: %v", err)
-	}
-	there.Store(true)
-	if err := waitForAPI(t.Context(), &rest.Config{Host: server.URL}); err != nil {
-		t.Error(err)
+	for name, found := range map[string]string{
+		"it is among all APIs":       fmt.Sprintf(all, other+","+fmt.Sprintf(group, "Current")),
+		"APIs are not said together": `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
+	} {
+		groups.Store(found)
+		if err := waitForAPI(t.Context(), &rest.Config{Host: server.URL}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
