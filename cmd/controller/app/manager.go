@@ -8,11 +8,14 @@ import (
 	"crypto/tls"
 	"fmt"
 	"maps"
+	"net/http"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -23,6 +26,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -186,9 +190,10 @@ func managerOptions(scheme *runtime.Scheme, o *options, lease *resourcelock.Leas
 	maps.Copy(byObject, csr.CacheByObject())
 	maps.Copy(byObject, rollout.CacheByObject())
 	options := ctrl.Options{
-		Scheme: scheme,
-		Logger: klog.Background(),
-		Cache:  cache.Options{ByObject: byObject},
+		Scheme:         scheme,
+		MapperProvider: newMapper,
+		Logger:         klog.Background(),
+		Cache:          cache.Options{ByObject: byObject},
 		Client: client.Options{Cache: &client.CacheOptions{
 			// Secrets are read one by one, at the moment they are needed, and never kept.
 			DisableFor: []client.Object{&corev1.Secret{}},
@@ -223,9 +228,6 @@ func waitForAPI(ctx context.Context, config *rest.Config) error {
 	said := ""
 	found := func(ctx context.Context) (bool, error) {
 		_, err := client.ServerResourcesForGroupVersionWithContext(ctx, apiGroupVersion)
-		if err == nil {
-			err = discovered(ctx, client)
-		}
 		if err != nil && err.Error() != said {
 			said = err.Error()
 			klog.InfoS("Waiting for the API", "groupVersion", apiGroupVersion, "cause", said)
@@ -236,20 +238,17 @@ func waitForAPI(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// discovered returns nil if the discovery of all APIs at once, from which the manager learns the kinds, has ours. kube-apiserver
-// asks aggregated servers for their part now and then, so that it may come seconds after the API itself.
-func discovered(ctx context.Context, client *discovery.DiscoveryClient) error {
-	_, resources, failed, err := client.GroupsAndMaybeResourcesWithContext(ctx)
+// newMapper makes what knows the kinds of the cluster. It has discovered all APIs at once before it is asked for ours, for which it then asks
+// what serves them: what kube-apiserver says of aggregated servers among all APIs may be a minute old, and is nothing if they were away then.
+func newMapper(config *rest.Config, client *http.Client) (meta.RESTMapper, error) {
+	mapper, err := apiutil.NewDynamicRESTMapper(config, client)
 	if err != nil {
-		return fmt.Errorf("discovering the APIs of the cluster: %w", err)
+		return nil, err
 	}
-	if len(resources) == 0 || resources[v1alpha1.SchemeGroupVersion] != nil { // none: it does not say all at once
-		return nil
+	if _, err := mapper.RESTMapping(schema.GroupKind{Kind: "Node"}, "v1"); err != nil {
+		return nil, fmt.Errorf("discovering the APIs of the cluster: %w", err)
 	}
-	if err := failed[v1alpha1.SchemeGroupVersion]; err != nil {
-		return fmt.Errorf("discovering %s: %w", apiGroupVersion, err)
-	}
-	return fmt.Errorf("the APIs that kube-apiserver says it has are without %s", apiGroupVersion)
+	return mapper, nil
 }
 
 // secretInterval and secretBurst limit how often one Secret is read, see [coalesce.Group]: a host that becomes a node needs it two dozen times, and a hundred hosts

@@ -120,80 +120,79 @@ func TestConfigMapOptions(t *testing.T) {
 	}
 }
 
-// The controllers begin once the API is there, and kube-apiserver says so among all APIs, and end without it when they are stopped.
+// The controllers begin once the API is there, and end without it when they are stopped.
 func TestWaitForAPI(t *testing.T) {
-	const (
-		api = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"windows.openshift.io/v1alpha1"}`
-		// As kube-apiserver answers, while the server was away when it was asked last, and later.
-		all   = `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[%s]}`
-		group = `{"metadata":{"name":"windows.openshift.io"},"versions":[{"version":"v1alpha1","freshness":%q,"resources":[]}]}`
-		other = `{"metadata":{"name":"apps"},"versions":[{"version":"v1","freshness":"Current","resources":[]}]}`
-	)
 	var there atomic.Bool
-	var groups atomic.Value
-	asked := make(chan string, 100)
+	asked := make(chan struct{}, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body := ""
-		switch r.URL.Path {
-		case "/apis/windows.openshift.io/v1alpha1":
-			w.Header().Set("Content-Type", "application/json")
-			if body = api; !there.Load() {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				body = ""
-			}
-		case "/api", "/apis":
-			w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
-			if body = fmt.Sprintf(all, other); r.URL.Path == "/apis" {
-				if body = groups.Load().(string); strings.Contains(body, "APIGroupList") {
-					w.Header().Set("Content-Type", "application/json")
-				}
-			}
-		default:
+		if r.URL.Path != "/apis/windows.openshift.io/v1alpha1" {
 			t.Errorf("asked for %s", r.URL.Path)
 		}
-		_, _ = w.Write([]byte(body))
-		asked <- r.URL.Path
+		asked <- struct{}{}
+		if !there.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"windows.openshift.io/v1alpha1"}`))
 	}))
 	defer server.Close()
-	for _, tt := range []struct {
-		name, groups, last string
-		there              bool
-	}{
-		{"nobody answers", fmt.Sprintf(all, other), "/apis/windows.openshift.io/v1alpha1", false},
-		{"it is not among all APIs", fmt.Sprintf(all, other), "/apis", true},
-		{"it was away when kube-apiserver asked", fmt.Sprintf(all, other+","+fmt.Sprintf(group, "Stale")), "/apis", true},
-	} {
-		there.Store(tt.there)
-		groups.Store(tt.groups)
-		begun := make(chan error, 1)
-		ctx, stop := context.WithCancel(t.Context())
-		go func() { begun <- waitForAPI(ctx, &rest.Config{Host: server.URL}) }()
-		for last := ""; last != tt.last; {
-			select {
-			case err := <-begun:
-				t.Fatalf("%s: the controllers begin, %v", tt.name, err)
-			case last = <-asked:
-			}
-		}
-		// It asks again, which it would not if that had been enough.
-		select {
-		case err := <-begun:
-			t.Fatalf("%s: the controllers begin, %v", tt.name, err)
-		case <-asked:
-		}
-		stop()
-		if err := <-begun; err != nil {
-			t.Errorf("%s, when it is stopped: %v", tt.name, err)
-		}
+	begun := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { begun <- waitForAPI(ctx, &rest.Config{Host: server.URL}) }()
+	select {
+	case err := <-begun:
+		t.Fatalf("the controllers begin without the API, %v", err)
+	case <-asked:
 	}
-	for name, found := range map[string]string{
-		"it is among all APIs":       fmt.Sprintf(all, other+","+fmt.Sprintf(group, "Current")),
-		"APIs are not said together": `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
-	} {
-		groups.Store(found)
-		if err := waitForAPI(t.Context(), &rest.Config{Host: server.URL}); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+	stop()
+	if err := <-begun; err != nil {
+		t.Errorf("when it is stopped: %v", err)
+	}
+	there.Store(true)
+	if err := waitForAPI(t.Context(), &rest.Config{Host: server.URL}); err != nil {
+		t.Error(err)
+	}
+}
+
+// The manager knows our kinds as soon as they are served, whatever kube-apiserver says of them among all APIs.
+func TestNewMapper(t *testing.T) {
+	const (
+		core  = `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[{"metadata":{"name":""},"versions":[{"version":"v1","freshness":"Current","resources":[{"resource":"nodes","responseKind":{"group":"","version":"v1","kind":"Node"},"scope":"Cluster","singularResource":"node","verbs":["get"]}]}]}]}`
+		all   = `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[%s]}`
+		stale = `{"metadata":{"name":"windows.openshift.io"},"versions":[{"version":"v1alpha1","freshness":"Stale","resources":[]}]}`
+		ours  = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"windows.openshift.io/v1alpha1","resources":[{"name":"windowsinstances","singularName":"windowsinstance","namespaced":true,"kind":"WindowsInstance","verbs":["get"]}]}`
+	)
+	for name, groups := range map[string]string{"it was not there when kube-apiserver asked": "", "it was away then": stale} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				contentType, body := "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", ""
+				switch r.URL.Path {
+				case "/api":
+					body = core
+				case "/apis":
+					body = fmt.Sprintf(all, groups)
+				case "/apis/windows.openshift.io/v1alpha1":
+					contentType, body = "application/json", ours
+				default:
+					t.Errorf("asked for %s", r.URL.Path)
+				}
+				w.Header().Set("Content-Type", contentType)
+				_, _ = w.Write([]byte(body))
+			}))
+			defer server.Close()
+			mapper, err := managerOptions(runtime.NewScheme(), newOptions(), nil).MapperProvider(&rest.Config{Host: server.URL}, server.Client())
+			if err != nil {
+				t.Fatal(err)
+			}
+			mapping, err := mapper.RESTMapping(v1alpha1.SchemeGroupVersion.WithKind("WindowsInstance").GroupKind(), v1alpha1.SchemeGroupVersion.Version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := mapping.Resource; got != v1alpha1.SchemeGroupVersion.WithResource("windowsinstances") {
+				t.Errorf("got %v", got)
+			}
+		})
 	}
 }
 
