@@ -46,7 +46,7 @@ const (
 // hostsVariable is the variable that says how many hosts the tests of fleets have.
 const hostsVariable = "E2E_HOSTS"
 
-// fleetSize is how many hosts TestFleet has: 24, or what the variable says. With 50 it takes a quarter of an hour of two CPUs.
+// fleetSize is how many hosts TestFleet has: 24, or what the variable says. With 50 it took 18 minutes beside other tests.
 func fleetSize(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv(hostsVariable)
@@ -73,7 +73,7 @@ type fleet struct {
 // Nodes are more out of service than the pools and the cluster allow, and as many are once.
 func TestFleet(t *testing.T) {
 	t.Parallel()
-	// Probing all of them every five seconds, as other systems of tests do, takes half a CPU.
+	// Less often than in other systems of tests: each probe of all of them takes from what the test waits for.
 	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20}, fmt.Sprintf("--max-disruptive-operations=%d", fleetAtOnce), "--recheck-interval=15s")
 	// The second one is smaller: its hosts take longer, because the controller is killed at each decision about them.
 	size := fleetSize(t)

@@ -41,8 +41,8 @@ func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 // much of the time, so the number of CPUs, which is the default, would leave those idle.
 const testsAtOnce = "6"
 
-// ownSystems has room for as many systems as tests may have for themselves at the same time. Each takes a GiB of memory and, on a slow machine,
-// half a CPU even if nothing happens in it: with one for each test that runs, two CPUs do nothing else, and all of them take too long.
+// ownSystems has room for as many systems as tests may have for themselves at the same time. Each takes a GiB of memory and, on a slow machine
+// and with four hosts, half a CPU even if nothing happens in it: with one for each test that runs, two CPUs do nothing else, and all of them take too long.
 var ownSystems = make(chan struct{}, 4)
 
 // frugal is the environment of the programs of systems that a test has for itself. There are several of them on a small machine: more
