@@ -637,7 +637,11 @@ func openShiftWithout(t *testing.T, o *openShiftSite, h *siteHost, cloud string)
 	})
 	other := o.newHost(t, system.Namespace, "ocp-other", winhost.Options{Metadata: winhost.Metadata{Cloud: cloud, Hostname: "ocp-other.example.internal"}})
 	o.addEntry(t, other)
-	mustSay(t, messageOf(t, other.waitReady(t), v1alpha1.ConditionUpToDate), "does without it: hosts cannot be given the authorities of registry.example.com:5000")
+	joined := other.waitReady(t)
+	mustSay(t, messageOf(t, joined, v1alpha1.ConditionUpToDate), "does without it: hosts cannot be given the authorities of registry.example.com:5000")
+	if step := joined.Status.Operation.FindStep(v1alpha1.StepVerify); step == nil || strings.Contains(step.Message, "configured again") {
+		t.Errorf("it has joined and is not as it should be:\n%s", describeOperation(joined))
+	}
 	for _, authority := range []string{good, own} {
 		if err := other.trusts(t, authority); err == nil {
 			t.Error("it trusts what cannot be read")

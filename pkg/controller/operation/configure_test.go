@@ -49,6 +49,31 @@ func short(op *v1alpha1.Operation) string {
 // --node-monitor-grace-period, and --node-monitor-period of kube-controller-manager.
 const slowestNotice = 5*time.Minute + 5*time.Second
 
+// TestFirstConfiguration: a host that had no configuration has none that it could keep, also when a probe finds what the operation has given it so far.
+// Otherwise one that joins while some inputs cannot be read would be told to keep what it never had.
+func TestFirstConfiguration(t *testing.T) {
+	t.Parallel()
+	const found = "found by a probe"
+	for had, want := range map[string][]string{"": {""}, "old": {"old", found}} {
+		inBubble(t, "had "+had, func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation(), withoutNode, func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = had }))
+			c := f.configure()
+			f.registers()
+			registers := f.host.onApplied
+			f.host.onApplied = func(revision string) {
+				registers(revision)
+				f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = found })
+			}
+			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || f.get().Status.CurrentRevision != found {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			if got := slices.Compact(c.had); !slices.Equal(got, want) {
+				t.Errorf("its configuration was that of a host with the revisions %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 func TestConfigure(t *testing.T) {
 	t.Parallel()
 	const (

@@ -273,6 +273,8 @@ type scriptedConfiguration struct {
 	reports func() bool
 	// signs is for how long what a host joins with is not signed at first.
 	signs time.Duration
+	// had are the revisions of the host that it was asked with.
+	had []string
 }
 
 var _ Configuration = (*scriptedConfiguration)(nil)
@@ -280,9 +282,10 @@ var _ Configuration = (*scriptedConfiguration)(nil)
 // poolRevisionOf is the revision of its pool that a scripted configuration is of.
 func poolRevisionOf(revision string) string { return "pool of " + revision }
 
-func (c *scriptedConfiguration) Build(_ context.Context, _ *v1alpha1.WindowsInstance, _ *corev1.Node, joinAs string) (*document.Result, error) {
+func (c *scriptedConfiguration) Build(_ context.Context, i *v1alpha1.WindowsInstance, _ *corev1.Node, joinAs string) (*document.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.had = append(c.had, i.Status.CurrentRevision)
 	if c.err != nil {
 		if err := c.err(); err != nil {
 			return nil, err
