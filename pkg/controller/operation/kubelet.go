@@ -352,10 +352,6 @@ type kubeletWatch struct {
 	awaited bool
 }
 
-// excused is for how long after an outage of the API server it says nothing that a Node is lost: kube-controller-manager may have looked before the kubelet
-// could report.
-const excused = time.Minute
-
 // look notes that a Node is looked at. If nobody could look for a while, no kubelet could report either: it has its time from now on, and must report
 // before the Node counts as ready.
 func (w *kubeletWatch) look(now time.Time) {
@@ -368,9 +364,10 @@ func (w *kubeletWatch) look(now time.Time) {
 	w.looked = now
 }
 
-// lost has the Node not be ready from now on, unless it is only lost since an outage of the API server that was over a moment ago.
+// lost has the Node not be ready from now on, unless it is only lost since an outage of the API server that has been over for less than lostAfter:
+// kube-controller-manager may have looked before the kubelet could report.
 func (w *kubeletWatch) lost(now time.Time, node *corev1.Node) {
-	if node != nil && !w.resumed.IsZero() && now.Sub(w.resumed) < excused {
+	if node != nil && !w.resumed.IsZero() && now.Sub(w.resumed) < lostAfter {
 		if ready := object.NodeReady(node); ready != nil && ready.Status == corev1.ConditionUnknown {
 			return
 		}
