@@ -19,7 +19,6 @@ import (
 func TestRestartServices(t *testing.T) {
 	t.Parallel()
 	repair := byController(v1alpha1.Operation{Type: v1alpha1.OperationRestartServices, Cause: v1alpha1.CauseNodeNotReady})
-	pool := remediated()
 	for name, tt := range map[string]struct {
 		fails string
 		then  func(*fixture)
@@ -30,7 +29,7 @@ func TestRestartServices(t *testing.T) {
 		"it works for a moment":  {then: (*fixture).notReadyWhileWatched, want: "Node win-1 became ready and did not stay so for 1m0s"},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			f := newFixture(t, newInstance(repair, inPool("p")), pool)
+			f := newFixture(t, newInstance(repair, inPool("p")), remediated())
 			f.configure()
 			f.setReady(corev1.ConditionFalse)
 			f.host.fail["RestartServices"] = func() error { f.setReady(corev1.ConditionTrue); return nil }

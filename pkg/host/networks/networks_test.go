@@ -183,10 +183,10 @@ func TestChanges(t *testing.T) {
 	if _, err := nodes.Create(t.Context(), node(t, unlabeledNode), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	n.eventually(t, "192.0.2.21", kindNode) // before it watches, the fake would not tell of the deletion
 	if err := nodes.Delete(t.Context(), "linux-1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	n.eventually(t, "192.0.2.21", kindNode)
 	n.eventually(t, "192.0.2.20", "")
 }
 
