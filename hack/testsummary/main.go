@@ -83,9 +83,13 @@ const maxOutput = 256 << 10
 // first often name the cause, and the last are what ended it, after whatever it logged before.
 const firstMessages, lastMessages, maxMessage = 2, 6, 1200
 
+// maxRaces is how many reports of the race detector are kept: all others are often the same one.
+const maxRaces = 5
+
 // running is a package whose end has not come yet.
 type running struct {
 	output  map[string]*strings.Builder // by test; "" is the package itself
+	race    *strings.Builder            // what the race detector is about to report
 	tests   int
 	failed  int
 	skipped int
@@ -102,6 +106,7 @@ type summary struct {
 	failures                []failure
 	flaky                   []failure // those that passed when they were run again
 	raced                   bool      // the race detector has found something
+	races                   []string  // what that was, with the package
 	skips                   []string  // package, test and why
 	slow                    []timed
 }
@@ -161,6 +166,7 @@ func (s *summary) add(e event) {
 		}
 		appendOutput(s.builds[e.ImportPath], e.Output)
 	case "output":
+		s.addRace(e)
 		s.raced = s.raced || strings.Contains(e.Output, "DATA RACE") || strings.Contains(e.Output, "race detected")
 		p := s.running(e.Package)
 		if p.output[e.Test] == nil {
@@ -174,6 +180,33 @@ func (s *summary) add(e event) {
 			s.endTest(e)
 		}
 	}
+}
+
+// addRace collects what the race detector reports, which go test takes for output of whichever test printed last: often of one that passes.
+func (s *summary) addRace(e event) {
+	p := s.running(e.Package)
+	switch {
+	case strings.HasPrefix(e.Output, "WARNING: DATA RACE"):
+		p.race = &strings.Builder{}
+	case p.race != nil && strings.HasPrefix(e.Output, "======"):
+		if len(s.races) < maxRaces {
+			race := short(e.Package) + ":\n" + strings.TrimSuffix(p.race.String(), "\n")
+			s.races = append(s.races, race)
+			s.printf("%s\n%s", race, e.Output)
+		}
+		p.race = nil
+	}
+	if p.race != nil {
+		appendOutput(p.race, e.Output)
+	}
+}
+
+// isRace is what go test says of each test that had not ended when there was a race, whichever test it was of.
+const isRace = "race detected during execution of test"
+
+// onlyRaced says whether a test failed for nothing else.
+func onlyRaced(output string) bool {
+	return strings.Contains(output, isRace) && messages(output) == ""
 }
 
 func appendOutput(b *strings.Builder, text string) {
@@ -212,7 +245,9 @@ func (s *summary) endTest(e event) {
 		s.failed++
 		p.failed++
 		s.failures = append(s.failures, failure{e.Package, e.Test, messages(output)})
-		s.printf("--- FAIL %s (%.1f s)\n%s", name, e.Elapsed, output)
+		if !onlyRaced(output) || len(s.races) == 0 {
+			s.printf("--- FAIL %s (%.1f s)\n%s", name, e.Elapsed, output)
+		}
 	}
 }
 
@@ -320,6 +355,7 @@ func (s *summary) print() {
 	section("skipped", s.skips)
 	section("flaky, failed in the run of all tests and passed alone", texts(s.flaky))
 	section("failed", texts(s.failures))
+	section("data races, for which go test fails all tests that had not ended", s.races)
 	failed := map[string]bool{}
 	for _, f := range s.failures {
 		failed[f.pkg] = true

@@ -68,6 +68,50 @@ failed:
 `,
 		},
 		{
+			// The race detector says what it found in the output of whichever test printed last, and go test fails all that had not ended.
+			name: "a data race",
+			input: []string{
+				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"=== RUN   TestA\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestB","Output":"=== RUN   TestB\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestB","Output":"==================\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestB","Output":"WARNING: DATA RACE\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestB","Output":"Read at 0x00c000796678 by goroutine 94:\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestB","Output":"==================\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestC","Output":"    testing.go:1712: race detected during execution of test\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestC","Output":"--- FAIL: TestC (0.00s)\n"}`,
+				`{"Action":"fail",` + pkg + `,"Test":"TestC"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"    a_test.go:7: wrong\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"    testing.go:1712: race detected during execution of test\n"}`,
+				`{"Action":"fail",` + pkg + `,"Test":"TestA","Elapsed":2}`,
+				`{"Action":"pass",` + pkg + `,"Test":"TestB"}`,
+				`{"Action":"output",` + pkg + `,"Output":"FAIL\n"}`,
+				`{"Action":"fail",` + pkg + `,"Elapsed":3}`,
+			},
+			want: `pkg/a:
+WARNING: DATA RACE
+Read at 0x00c000796678 by goroutine 94:
+==================
+--- FAIL pkg/a TestA (2.0 s)
+=== RUN   TestA
+    a_test.go:7: wrong
+    testing.go:1712: race detected during execution of test
+FAIL pkg/a                                                            3.0 s  3 tests, 2 failed
+
+failed:
+  pkg/a TestA
+    a_test.go:7: wrong
+  pkg/a TestC
+
+data races, for which go test fails all tests that had not ended:
+  pkg/a:
+WARNING: DATA RACE
+Read at 0x00c000796678 by goroutine 94:
+
+1 packages with tests, 1 of them failed
+1 passed, 2 failed, 0 skipped
+`,
+		},
+		{
 			name: "slow",
 			input: []string{
 				`{"Action":"pass",` + pkg + `,"Test":"TestA/part","Elapsed":61}`,
