@@ -119,9 +119,14 @@ func (e *execution) awaitInputs(ctx context.Context, node *corev1.Node, joinAs s
 	}
 }
 
-// askConfiguration builds the desired configuration of the host. Trouble with the API server passes.
+// askConfiguration builds the desired configuration of the host. Trouble with the API server passes. A probe may find the configuration that a host which
+// had none has so far: it is no more than this execution has given it, so that there is nothing that the host could keep of what cannot be read.
 func (e *execution) askConfiguration(ctx context.Context, node *corev1.Node, joinAs string) (built *document.Result, err error) {
-	instance := e.configuredBefore()
+	instance := e.instance
+	if e.without {
+		instance = instance.DeepCopy()
+		instance.Status.CurrentRevision = ""
+	}
 	err = retryAPI(ctx, e.clock, "Finding out the desired configuration of the host", doesNotPass, func() (err error) {
 		if built, err = e.Configuration.Build(ctx, instance, node, joinAs); err != nil || joinAs == "" {
 			return err
@@ -134,21 +139,10 @@ func (e *execution) askConfiguration(ctx context.Context, node *corev1.Node, joi
 		built.Revision = lasting.Revision
 		return nil
 	})
+	if err == nil {
+		e.without = built.Without && instance.Status.CurrentRevision == ""
+	}
 	return built, err
-}
-
-// configuredBefore is the instance, without the revision that a probe has found of a host that had none before. What such a host has of inputs that cannot
-// be read at present it has from this operation: there is nothing that it could keep. An execution that took over half way does not know it.
-func (e *execution) configuredBefore() *v1alpha1.WindowsInstance {
-	if !e.touched() {
-		e.first = e.instance.Status.CurrentRevision == ""
-	}
-	if !e.first || e.instance.Status.CurrentRevision == "" {
-		return e.instance
-	}
-	instance := *e.instance
-	instance.Status.CurrentRevision = ""
-	return &instance
 }
 
 // planHost asks the host what would have to be done for it to be as built says.

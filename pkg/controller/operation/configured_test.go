@@ -275,6 +275,8 @@ type scriptedConfiguration struct {
 	signs time.Duration
 	// had are the revisions of the host that it was asked with.
 	had []string
+	// without: something cannot be read, and is not in the configuration.
+	without bool
 }
 
 var _ Configuration = (*scriptedConfiguration)(nil)
@@ -304,7 +306,7 @@ func (c *scriptedConfiguration) Build(_ context.Context, i *v1alpha1.WindowsInst
 		c.given.Insert(joinAs)
 	}
 	return &document.Result{
-		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: text, HNS: c.hns}}, Revision: text, PoolRevision: poolRevisionOf(c.want), Waiting: c.waiting, Warnings: c.warnings,
+		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: text, HNS: c.hns}}, Revision: text, PoolRevision: poolRevisionOf(c.want), Waiting: c.waiting, Warnings: c.warnings, Without: c.without,
 		Reach: api.ReachRequest{URL: "https://api.example.com:6443"}, Keep: c.keep,
 	}, nil
 }

@@ -30,9 +30,9 @@ const (
 	contestedInterval = time.Minute
 	// confirmedFor is for how long a drain takes a Node for what the API server has said of it, and how long it waits for that.
 	confirmedFor = 10 * time.Second
-	// lostAfter is for how long the cluster must not have heard of a kubelet that counts as lost, and for how long after an outage none does. After an API server was away for longer than
-	// --node-monitor-grace-period, Nodes are found lost whose kubelets are well and have not yet come to say so: these do
-	// within some ten seconds, so that the clock of kube-controller-manager, which says since when, may also be half a minute behind.
+	// lostAfter is for how long the cluster must not have heard of a kubelet that counts as lost. In the same time after an outage of the API server none
+	// counts as lost. After one that was longer than --node-monitor-grace-period, Nodes are found lost whose kubelets are well and have not yet come to
+	// say so: these do within some ten seconds, so that the clock of kube-controller-manager, which says since when, may also be half a minute behind.
 	lostAfter = time.Minute
 )
 

@@ -71,8 +71,8 @@ type execution struct {
 	nodeName string
 	// planned is what the step Plan found out, for the one after it. Nil: it is planned again.
 	planned *api.Plan
-	// first: the host had no configuration when this execution asked for the one that it is to have, before it changed the host.
-	first bool
+	// without: the host had no configuration, and all that this execution has asked for since are without what cannot be read.
+	without bool
 	// node is what was read of the Node right before, for what the step does next. Nil: it is read again.
 	node *corev1.Node
 	// replans is how often this execution went back to the step Plan.

@@ -107,6 +107,7 @@ func (s *Snapshot) buildBy(h Host, build buildFunc) (*document.Result, error) {
 		said = slices.Concat(stays.warnings(), without(slices.Concat(s.kept, goes.findings())))
 	default:
 		said = without(s.wrong())
+		r.Without = len(said) > 0
 	}
 	if loses := inputs.Payload.WithoutOfWMCO(inputs.Cluster.Platform); loses != "" && ofWMCO(h.Instance) {
 		said = append(said, loses)
@@ -140,10 +141,12 @@ func without(findings []Finding) (said []string) {
 	return said
 }
 
-// hasOther says whether a host has a configuration, and another one than that with the revision.
+// hasOther says whether a host has a configuration, and another one than that with the revision. While its operation brings it to that one, and until a
+// probe finds it there afterwards, a host is known to have a part of it, or the one before.
 func hasOther(instance *v1alpha1.WindowsInstance, revision string) bool {
-	current := currentRevision(instance)
-	return current != "" && current != revision
+	current, op := currentRevision(instance), instance.Status.Operation
+	brought := op != nil && op.Type == v1alpha1.OperationReconfigure && op.Revision == revision && (op.Active() || op.Phase == v1alpha1.OperationSucceeded)
+	return current != "" && current != revision && !brought
 }
 
 // mayLose says whether a host could lose what cannot be read at present by the configuration with that revision, which has

@@ -1050,12 +1050,17 @@ func TestPortOfTheOverlay(t *testing.T) {
 // the one that it is to have.
 func wantsNothing(revision string) map[string]v1alpha1.WindowsInstanceStatus {
 	under := v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, HostChanged: true}
+	brings, brought := under, under
+	brings.Revision, brought.Revision, brought.Phase = revision, revision, v1alpha1.OperationSucceeded
+	again := []v1alpha1.Operation{{ID: "1", HostChanged: true}}
 	return map[string]v1alpha1.WindowsInstanceStatus{
 		"before it joins":       {},
 		"while it joins":        {CurrentRevision: "r1", Operation: &under},
+		"at the end of that":    {CurrentRevision: "r1", Operation: &brings, History: again},
+		"not probed since":      {CurrentRevision: "r1", Operation: &brought, History: again},
 		"when it has joined":    {CurrentRevision: revision},
-		"tried again to join":   {CurrentRevision: revision, Operation: &under, History: []v1alpha1.Operation{{ID: "1", HostChanged: true}}},
-		"after what changed it": {CurrentRevision: revision, History: []v1alpha1.Operation{{ID: "1", HostChanged: true}}},
+		"tried again to join":   {CurrentRevision: revision, Operation: &under, History: again},
+		"after what changed it": {CurrentRevision: revision, History: again},
 	}
 }
 
@@ -1185,7 +1190,7 @@ func TestPartsThatStay(t *testing.T) {
 			good, broken := read(t, settings(), replaced(openShiftCluster(), clients)), read(t, settings(), tt.damage(replaced(openShiftCluster(), clients)))
 
 			joining := build(t, broken, cluster.Host{Instance: instance()})
-			if !strings.HasPrefix(joining.Warnings[0], "the host does without it: "+tt.want) || joining.Bundle.Document.KeepCertificates || slices.ContainsFunc(joining.Bundle.Document.Files, stays) {
+			if !joining.Without || !strings.HasPrefix(joining.Warnings[0], "the host does without it: "+tt.want) || joining.Bundle.Document.KeepCertificates || slices.ContainsFunc(joining.Bundle.Document.Files, stays) {
 				t.Errorf("a host that joins: %q", joining.Warnings)
 			}
 			without, may := wantsNothing(joining.Revision), mayLose()
@@ -1204,7 +1209,7 @@ func TestPartsThatStay(t *testing.T) {
 				host := instance()
 				host.Status = status
 				was, is := build(t, good, cluster.Host{Instance: host}), build(t, broken, cluster.Host{Instance: host})
-				if !strings.HasPrefix(is.Warnings[0], tt.says+tt.want) || strings.Contains(strings.Join(is.Warnings, " "), "hunter2") {
+				if was.Without || is.Without || !strings.HasPrefix(is.Warnings[0], tt.says+tt.want) || strings.Contains(strings.Join(is.Warnings, " "), "hunter2") {
 					t.Errorf("%s it says %q", name, is.Warnings)
 				}
 				if got := givenBy(is).clients; got != another {

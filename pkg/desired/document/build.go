@@ -44,6 +44,8 @@ type Result struct {
 	Waiting []Waiting
 	// Warnings describe inputs that cannot be used as they are.
 	Warnings []string
+	// Without: what cannot be read at present is not in the document, and not left as it is either, because the host has none of it. Build leaves it false.
+	Without bool
 	// Reach asks whether the host reaches the API server. Its proxy may have a password.
 	Reach api.ReachRequest
 	// Keep are the digests of the programs that the host keeps when they are replaced, see [api.ApplyRequest]. They are no part of
