@@ -83,13 +83,14 @@ const maxOutput = 256 << 10
 // first often name the cause, and the last are what ended it, after whatever it logged before.
 const firstMessages, lastMessages, maxMessage = 2, 6, 1200
 
-// maxRaces is how many reports of the race detector are kept: all others are often the same one.
+// maxRaces is how many reports of the race detector are kept of a package: all others are often the same one.
 const maxRaces = 5
 
 // running is a package whose end has not come yet.
 type running struct {
 	output  map[string]*strings.Builder // by test; "" is the package itself
 	race    *strings.Builder            // what the race detector is about to report
+	races   int                         // how often it has reported something
 	tests   int
 	failed  int
 	skipped int
@@ -182,31 +183,53 @@ func (s *summary) add(e event) {
 	}
 }
 
+// raceRule is the line before and after what the race detector reports.
+const raceRule = "==================\n"
+
 // addRace collects what the race detector reports, which go test takes for output of whichever test printed last: often of one that passes.
 func (s *summary) addRace(e event) {
 	p := s.running(e.Package)
 	switch {
 	case strings.HasPrefix(e.Output, "WARNING: DATA RACE"):
 		p.race = &strings.Builder{}
-	case p.race != nil && strings.HasPrefix(e.Output, "======"):
-		if len(s.races) < maxRaces {
-			race := short(e.Package) + ":\n" + strings.TrimSuffix(p.race.String(), "\n")
-			s.races = append(s.races, race)
-			s.printf("%s\n%s", race, e.Output)
-		}
-		p.race = nil
+	case p.race != nil && e.Output == raceRule:
+		s.endRace(e.Package)
 	}
 	if p.race != nil {
 		appendOutput(p.race, e.Output)
 	}
 }
 
+// endRace prints and keeps the report that is complete, or was cut off.
+func (s *summary) endRace(pkg string) {
+	p := s.running(pkg)
+	if p.races++; p.races <= maxRaces {
+		race := short(pkg) + ":\n" + strings.TrimSuffix(p.race.String(), "\n")
+		s.races = append(s.races, race)
+		s.printf("%s\n%s", race, raceRule)
+	}
+	p.race = nil
+}
+
 // isRace is what go test says of each test that had not ended when there was a race, whichever test it was of.
 const isRace = "race detected during execution of test"
 
-// onlyRaced says whether a test failed for nothing else.
+// onlyRaced says whether a test failed for nothing else, and has printed nothing but reports of races.
 func onlyRaced(output string) bool {
-	return strings.Contains(output, isRace) && messages(output) == ""
+	raced, report := false, false
+	for line := range strings.Lines(output) {
+		text := strings.TrimSpace(line)
+		switch {
+		case line == raceRule:
+			report = !report
+		case report, text == "", strings.HasPrefix(text, "=== "), strings.HasPrefix(text, "--- "):
+		case strings.HasSuffix(text, isRace):
+			raced = true
+		default:
+			return false
+		}
+	}
+	return raced
 }
 
 func appendOutput(b *strings.Builder, text string) {
@@ -245,7 +268,7 @@ func (s *summary) endTest(e event) {
 		s.failed++
 		p.failed++
 		s.failures = append(s.failures, failure{e.Package, e.Test, messages(output)})
-		if !onlyRaced(output) || len(s.races) == 0 {
+		if !onlyRaced(output) || p.races == 0 {
 			s.printf("--- FAIL %s (%.1f s)\n%s", name, e.Elapsed, output)
 		}
 	}
@@ -253,6 +276,12 @@ func (s *summary) endTest(e event) {
 
 func (s *summary) endPackage(e event) {
 	p := s.running(e.Package)
+	if p.race != nil {
+		s.endRace(e.Package)
+	}
+	if p.races > maxRaces {
+		s.printf("%s: %d more data races\n", short(e.Package), p.races-maxRaces)
+	}
 	delete(s.packages, e.Package)
 	if e.Action == "skip" || (e.Action == "pass" && p.tests == 0) {
 		return // it has no tests

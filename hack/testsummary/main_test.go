@@ -83,8 +83,14 @@ failed:
 				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"    a_test.go:7: wrong\n"}`,
 				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"    testing.go:1712: race detected during execution of test\n"}`,
 				`{"Action":"fail",` + pkg + `,"Test":"TestA","Elapsed":2}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestD","Output":"    testing.go:1712: race detected during execution of test\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestD","Output":"--- FAIL: TestD (0.00s)\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestD","Output":"panic: no\n"}`,
+				`{"Action":"fail",` + pkg + `,"Test":"TestD"}`,
 				`{"Action":"pass",` + pkg + `,"Test":"TestB"}`,
 				`{"Action":"output",` + pkg + `,"Output":"FAIL\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestB","Output":"WARNING: DATA RACE\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestB","Output":"Write at"}`,
 				`{"Action":"fail",` + pkg + `,"Elapsed":3}`,
 			},
 			want: `pkg/a:
@@ -95,20 +101,32 @@ Read at 0x00c000796678 by goroutine 94:
 === RUN   TestA
     a_test.go:7: wrong
     testing.go:1712: race detected during execution of test
-FAIL pkg/a                                                            3.0 s  3 tests, 2 failed
+--- FAIL pkg/a TestD (0.0 s)
+    testing.go:1712: race detected during execution of test
+--- FAIL: TestD (0.00s)
+panic: no
+pkg/a:
+WARNING: DATA RACE
+Write at
+==================
+FAIL pkg/a                                                            3.0 s  4 tests, 3 failed
 
 failed:
   pkg/a TestA
     a_test.go:7: wrong
   pkg/a TestC
+  pkg/a TestD
 
 data races, for which go test fails all tests that had not ended:
   pkg/a:
 WARNING: DATA RACE
 Read at 0x00c000796678 by goroutine 94:
+  pkg/a:
+WARNING: DATA RACE
+Write at
 
 1 packages with tests, 1 of them failed
-1 passed, 2 failed, 0 skipped
+1 passed, 3 failed, 0 skipped
 `,
 		},
 		{
