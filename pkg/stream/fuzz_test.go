@@ -207,7 +207,7 @@ func TestVanishedClient(t *testing.T) {
 // client's pings are not read then, and client-go gives up without a pong.
 func TestStalledClientGetsPongs(t *testing.T) {
 	t.Cleanup(func() { checkLeaks(t) })
-	server := serveExec(t, Config{KeepAlive: 20 * time.Millisecond}, func(p *process) int { <-p.killed; return 0 })
+	server := serveExec(t, Config{KeepAlive: unhurried}, func(p *process) int { <-p.killed; return 0 })
 	conn := dialChannels(t, server, "stdin", protocolV5)
 	pong := make(chan struct{}, 1)
 	conn.SetPongHandler(func(string) error {

@@ -349,7 +349,7 @@ func TestPortForwardEnds(t *testing.T) {
 	}{
 		{"nobody listens", closedPort, Config{}, "forwarding to port 1: connection refused", EndFailed},
 		{"not allowed", forbiddenPort, Config{}, "forwarding to port 22: not allowed: only 5985 is", EndFailed},
-		{"idle", 5985, Config{IdleTimeout: 300 * time.Millisecond}, "nothing was sent for 300ms", EndIdle},
+		{"idle", 5985, Config{IdleTimeout: 3 * time.Second}, "nothing was sent for 3s", EndIdle},
 		{"the server stops", 5985, Config{}, "the server is shutting down", EndDrained},
 		{"a message that is too large", 5985, Config{}, "a message of more than 32 MiB", EndFailed},
 		{"the request is canceled", 5985, Config{}, "the port forward is over", EndCanceled},

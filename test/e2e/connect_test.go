@@ -256,7 +256,9 @@ func TestConnectFaults(t *testing.T) {
 	for i, tc := range cases {
 		t.Run("after "+tc.name, func(t *testing.T) {
 			waitFor(t, ns, names[i], keyFirstUse, loggedIn, preflightPassed)
-			mustSay(t, kubectl(t, "get", "wi", names[i], "-n", ns, "--no-headers").ok(t), "Connected", "False (NoNode)")
+			eventually(t, "kubectl get has it", func() error { // the last probe may have ended otherwise
+				return mustHave(kubectl(t, "get", "wi", names[i], "-n", ns, "--no-headers").ok(t), "Connected", "False (NoNode)")
+			})
 		})
 	}
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/test/openshift"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -74,6 +75,9 @@ func openShiftMachines(t *testing.T, o *openShiftSite, p ocpPlatform, entry *sit
 	entry.mustHaveRoutes(t) // by its Node, to which the cloud has written which virtual machine it is
 	entry.waitReady(t)
 
+	eventually(t, "its Machine is linked to its Node", func() error {
+		return mustHave(first.node(t, first.get(t).Status.Node.Name).Annotations[openshift.MachineAnnotation], "/")
+	})
 	mustStay, machines := undisturbed(t, first.subject(), entry.subject()), m.uids(t)
 	former := o.signer
 	current := o.rotateClusterKey(t)

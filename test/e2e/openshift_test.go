@@ -433,15 +433,13 @@ func (h *siteHost) mustBeWorker(t *testing.T, o *openShiftSite) {
 		t.Errorf("the kubelet does not reach the API server at %s:\n%s", internal, h.read(t, wmco.KubeconfigPath))
 	}
 	node := h.node(t, h.get(t).Status.Node.Name)
-	if node.Annotations[wmco.SubnetAnnotation] == "" || node.Status.Allocatable.Pods().Value() != 250 {
-		t.Errorf("annotations %v, %v pods", node.Annotations, node.Status.Allocatable.Pods())
-	}
 	if got, want := node.Labels["node.openshift.io/os_id"], "Windows"; got != want {
 		t.Errorf("label node.openshift.io/os_id is %q, want %q", got, want)
 	}
-	eventually(t, "the Node is that of a worker", func() error { // by the controller
-		if _, is := h.node(t, node.Name).Labels["node-role.kubernetes.io/worker"]; !is {
-			return errors.New("it is not")
+	eventually(t, "the Node is that of a worker", func() error { // by the controller, its network and its kubelet
+		now := h.node(t, node.Name)
+		if _, is := now.Labels["node-role.kubernetes.io/worker"]; !is || now.Annotations[wmco.SubnetAnnotation] == "" || now.Status.Allocatable.Pods().Value() != 250 {
+			return fmt.Errorf("labels %v, annotations %v, %v pods", now.Labels, now.Annotations, now.Status.Allocatable.Pods())
 		}
 		return nil
 	})

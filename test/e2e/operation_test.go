@@ -336,9 +336,9 @@ func cancelDrain(t *testing.T, h *nodeHost) {
 
 func hostStaysOff(t *testing.T, h *nodeHost) {
 	h.host.SetRestart(winhost.RestartOptions{StaysOff: true})
-	asked := h.reboot(t, v1alpha1.RebootOptions{TimeoutSeconds: new(int64(10))})
+	asked := h.reboot(t, v1alpha1.RebootOptions{TimeoutSeconds: new(int64(30))})
 	op := h.waitForEnd(t, asked.ID, v1alpha1.OperationFailed)
-	mustSay(t, op.Message, "did not come back within 10s", "ConnectionRefused", "Node off stays cordoned")
+	mustSay(t, op.Message, "did not come back within 30s", "ConnectionRefused", "Node off stays cordoned")
 	h.mustBeCordoned(t, true)
 	if n := h.host.Restarts(); n != 1 {
 		t.Errorf("the host was restarted %d times", n)

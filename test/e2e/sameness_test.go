@@ -96,6 +96,7 @@ func configureAddressChanged(t *testing.T, s *site) {
 	h := s.readyHost(t, namespace, "cfg-moved", winhost.Options{})
 	other := s.newHost(t, namespace, "cfg-moved-other", winhost.Options{})
 	subject := h.subject()
+	subject.waitWritten(t)
 	calm := subject.describe(t)
 	before := h.get(t)
 
@@ -146,6 +147,7 @@ func configureRenamed(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-renamed")
 	h := s.readyHost(t, namespace, "cfg-renamed", winhost.Options{})
 	first, before := h.get(t), h.subject()
+	before.waitWritten(t)
 	facts := before.describe(t)
 	port := h.secondAddress(t, "127.9.1.2")
 	for _, to := range []struct {
@@ -183,6 +185,7 @@ func configureRestored(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-restored")
 	h := s.readyHost(t, namespace, "cfg-restored", winhost.Options{})
 	subject := h.subject()
+	subject.waitWritten(t)
 	before := subject.describe(t)
 	saved := h.get(t)
 	h.patch(t, `{"spec":{"paused":true}}`)

@@ -44,7 +44,7 @@ import (
 
 // shutdownDelay is how long windows-apiserver of TestSurviveServer goes on answering
 // after it was told to stop: time for a few requests on a busy machine.
-const shutdownDelay = 12 * time.Second
+const shutdownDelay = 40 * time.Second
 
 // TestSurviveServer kills and stops windows-apiserver with its embedded etcd.
 func TestSurviveServer(t *testing.T) {

@@ -32,7 +32,9 @@ const (
 	// port is the only one that WMCO connects to.
 	port = "22"
 	// dialTimeout is shorter than that of the real one, which tries for ten minutes.
-	dialTimeout = 5 * time.Second
+	dialTimeout = 30 * time.Second
+	// stopTimeout is for how long it waits until a service has stopped.
+	stopTimeout = 2 * time.Minute
 	// stopInterval is how often is looked whether a service has stopped.
 	stopInterval = 20 * time.Millisecond
 	// tag begins the description of each service of WMCO.
@@ -219,7 +221,7 @@ func (h Host) stop(ctx context.Context) error {
 		if err := h.System.StopService(name); err != nil {
 			return err
 		}
-		if err := wait.PollUntilContextTimeout(ctx, stopInterval, dialTimeout, true, func(context.Context) (bool, error) {
+		if err := wait.PollUntilContextTimeout(ctx, stopInterval, stopTimeout, true, func(context.Context) (bool, error) {
 			s, err := h.System.Service(name)
 			return s == nil || s.State == engine.ServiceStopped, err
 		}); err != nil {

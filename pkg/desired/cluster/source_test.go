@@ -321,13 +321,13 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	if at := s.ExporterExpires(); !at.Equal(expires) || s.InputsWrong() == 0 {
 		t.Errorf("while %d inputs are wrong the certificate of metrics expires at %s, and not at %s", s.InputsWrong(), at, expires)
 	}
-	if err := c.Create(t.Context(), clusterInfo(ca, "https://api.example.com:6443")); err != nil {
-		t.Fatal(err)
-	}
 	if err := c.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ExporterSecret},
 		Data:       map[string][]byte{metricsKey: []byte(noMetrics)},
 	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), clusterInfo(ca, "https://api.example.com:6443")); err != nil {
 		t.Fatal(err)
 	}
 	next(t, s, changed)

@@ -357,9 +357,9 @@ func TestDeliverWaitsForAnother(t *testing.T) {
 	if _, err := c.client.Facts(t.Context(), c.Instance); err != nil {
 		t.Fatal(err)
 	}
-	// The first one takes three seconds.
-	c.client.transfer = transfer.New(transfer.Options{Pool: c.Pool, Remote: remote{c.client}, HostBytesPerSecond: megabytes << 20 / 3, ProgressInterval: 10 * time.Millisecond})
-	c.client.patience.silence = time.Second
+	// The first one takes six seconds.
+	c.client.transfer = transfer.New(transfer.Options{Pool: c.Pool, Remote: remote{c.client}, HostBytesPerSecond: megabytes << 20 / 6, ProgressInterval: 10 * time.Millisecond})
+	c.client.patience.silence = 3 * time.Second
 	files := []api.PayloadFile{c.file(t, random)}
 	second := make(chan error, 1)
 	var once sync.Once

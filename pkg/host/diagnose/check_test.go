@@ -137,7 +137,7 @@ func TestCheckPasses(t *testing.T) {
 	if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
 		t.Fatal(err)
 	}
-	pooled := s.Host.Connections()
+	pooled := s.Pool.Stats().Connections
 	status = s.checker.Check(t.Context(), s.Instance)
 	if got := results(t, status); got != "everything" {
 		t.Errorf("with the agent: %s", got)
@@ -298,7 +298,7 @@ func TestCheckFindsWhatIsInTheWay(t *testing.T) {
 func TestCheckAnswers(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	s.SetFault(t, winhost.Fault{HangAtAccept: true})
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if got := results(t, s.checker.Check(ctx, s.Instance)); got != "Handshake HandshakeTimedOut" {
 		t.Errorf("got %s", got)

@@ -110,6 +110,8 @@ func TestBastionSecondAddress(t *testing.T) {
 
 func TestBastionLayers(t *testing.T) {
 	quick := hostssh.Options{HandshakeTimeout: 300 * time.Millisecond, DialTimeout: 300 * time.Millisecond}
+	// What comes before has that time, too.
+	unhurried := hostssh.Options{HandshakeTimeout: 3 * time.Second, DialTimeout: 3 * time.Second}
 	stranger, otherType := newSigner(t, ssh.KeyAlgoED25519), newSigner(t, ssh.KeyAlgoECDSA256)
 	refuses := func(reason ssh.RejectionReason, text string) script {
 		return script{onForward: func(<-chan struct{}) *refusal { return &refusal{reason: reason, text: text} }}
@@ -156,7 +158,7 @@ func TestBastionLayers(t *testing.T) {
 		{name: "bastion that refuses the key", at: script{refuseKeys: true},
 			change: func(t *hostssh.Target) { t.Bastion.Credential.Remark = "The certificate has expired." },
 			layer:  hostssh.LayerBastion, reason: hostssh.ReasonCredentialsRefused, on: hostssh.LayerAuth, says: ". The certificate has expired."},
-		{name: "bastion that is silent at the login", at: script{wrap: after(writesBeforeAuth, silent)}, options: quick,
+		{name: "bastion that is silent at the login", at: script{wrap: after(writesBeforeAuth, silent)}, options: unhurried,
 			layer: hostssh.LayerBastion, reason: hostssh.ReasonTimedOut, on: hostssh.LayerAuth},
 		{name: "forwarding is prohibited", at: refuses(ssh.Prohibited, "open failed"),
 			layer: hostssh.LayerBastion, reason: hostssh.ReasonForwardRefused, says: "administratively prohibited"},
@@ -171,11 +173,11 @@ func TestBastionLayers(t *testing.T) {
 			layer: hostssh.LayerConnect, reason: hostssh.ReasonConnectionRefused, says: "from bastion 127.0.0.1:"},
 		{name: "host that does not answer the bastion", at: refuses(ssh.ConnectionFailed, "Connection timed out"),
 			layer: hostssh.LayerConnect, reason: hostssh.ReasonConnectionTimedOut},
-		{name: "bastion that waits for the host", at: hangs, options: quick,
+		{name: "bastion that waits for the host", at: hangs, options: unhurried,
 			layer: hostssh.LayerConnect, reason: hostssh.ReasonConnectionTimedOut, says: "from bastion 127.0.0.1:"},
 		{name: "no route from the bastion", at: refuses(ssh.ConnectionFailed, "No route to host"),
 			layer: hostssh.LayerConnect, reason: hostssh.ReasonHostUnreachable},
-		{name: "host that is silent", host: script{raw: silent}, options: quick,
+		{name: "host that is silent", host: script{raw: silent}, options: unhurried,
 			layer: hostssh.LayerHandshake, reason: hostssh.ReasonHandshakeTimedOut},
 		{name: "host that closes", host: script{raw: func(net.Conn) {}},
 			layer: hostssh.LayerHandshake, reason: hostssh.ReasonConnectionReset},
@@ -185,7 +187,7 @@ func TestBastionLayers(t *testing.T) {
 			layer: hostssh.LayerHostKey, reason: hostssh.ReasonHostKeyUnknown},
 		{name: "host that refuses the key", host: script{refuseKeys: true},
 			layer: hostssh.LayerAuth, reason: hostssh.ReasonCredentialsRefused},
-		{name: "host that is silent at the login", host: script{wrap: after(writesBeforeAuth, silent)}, options: quick,
+		{name: "host that is silent at the login", host: script{wrap: after(writesBeforeAuth, silent)}, options: unhurried,
 			layer: hostssh.LayerAuth, reason: hostssh.ReasonTimedOut},
 	}
 	for _, tt := range tests {
@@ -305,7 +307,7 @@ func TestBastionOutlivesNoHost(t *testing.T) {
 func TestBastionGoesSilent(t *testing.T) {
 	var stalled atomic.Bool
 	_, _, target := behind(t, script{}, script{wrap: func(c net.Conn) net.Conn { return &stallingConn{c, &stalled} }})
-	p := newPool(t, hostssh.Options{KeepAliveInterval: 20 * time.Millisecond, KeepAliveMisses: 2})
+	p := newPool(t, hostssh.Options{KeepAliveInterval: 200 * time.Millisecond, KeepAliveMisses: 2})
 	session := start(t, testContext(t), p, target)
 	alive(t, session)
 	stalled.Store(true)

@@ -84,6 +84,7 @@ const (
 
 func TestLayers(t *testing.T) {
 	quick := hostssh.Options{HandshakeTimeout: 300 * time.Millisecond}
+	unhurried := hostssh.Options{HandshakeTimeout: 3 * time.Second} // what comes before has that time, too
 	rsaKey, ecKey := newSigner(t, ssh.KeyAlgoRSA), newSigner(t, ssh.KeyAlgoECDSA256)
 	stranger := newSigner(t, ssh.KeyAlgoED25519)
 	tests := []struct {
@@ -134,7 +135,7 @@ func TestLayers(t *testing.T) {
 			layer: hostssh.LayerHandshake, reason: hostssh.ReasonConnectionReset, says: "Exceeded MaxStartups"},
 		{name: "HTTP", script: script{raw: saysAndCloses("HTTP/1.1 400 Bad Request\r\n\r\n")},
 			layer: hostssh.LayerHandshake, reason: hostssh.ReasonNotSSH},
-		{name: "SMTP", script: script{raw: says("220 mail ESMTP\r\n")}, options: quick,
+		{name: "SMTP", script: script{raw: says("220 mail ESMTP\r\n")}, options: unhurried,
 			layer: hostssh.LayerHandshake, reason: hostssh.ReasonNotSSH},
 		{name: "endless garbage", script: script{raw: garbage},
 			layer: hostssh.LayerHandshake, reason: hostssh.ReasonNotSSH},
@@ -146,7 +147,7 @@ func TestLayers(t *testing.T) {
 			layer: hostssh.LayerHandshake, reason: hostssh.ReasonHandshakeFailed, says: "no common algorithm"},
 		{name: "reset in the key exchange", script: script{wrap: after(writesBeforeKexReply, cuts)},
 			layer: hostssh.LayerHandshake, reason: hostssh.ReasonConnectionReset},
-		{name: "silence in the key exchange", script: script{wrap: after(writesBeforeKexReply, silent)}, options: quick,
+		{name: "silence in the key exchange", script: script{wrap: after(writesBeforeKexReply, silent)}, options: unhurried,
 			layer: hostssh.LayerHandshake, reason: hostssh.ReasonHandshakeTimedOut},
 
 		{name: "nothing pinned", change: func(t *hostssh.Target) { t.HostKeys = nil },
@@ -174,9 +175,9 @@ func TestLayers(t *testing.T) {
 			layer: hostssh.LayerAuth, reason: hostssh.ReasonCredentialsRefused, says: "); the server accepts publickey, keyboard-interactive"},
 		{name: "no credential", change: func(t *hostssh.Target) { t.Credential = hostssh.Credential{} },
 			layer: hostssh.LayerAuth, reason: hostssh.ReasonCredentialsRefused, says: "no credential to try"},
-		{name: "silence in authentication", script: script{wrap: after(writesBeforeAuth, silent)}, options: quick,
+		{name: "silence in authentication", script: script{wrap: after(writesBeforeAuth, silent)}, options: unhurried,
 			layer: hostssh.LayerAuth, reason: hostssh.ReasonTimedOut},
-		{name: "silence in the middle of authentication", script: script{wrap: after(writesBeforeAuth+2, silent)}, options: quick,
+		{name: "silence in the middle of authentication", script: script{wrap: after(writesBeforeAuth+2, silent)}, options: unhurried,
 			layer: hostssh.LayerAuth, reason: hostssh.ReasonTimedOut},
 		{name: "reset in authentication", script: script{wrap: after(writesBeforeAuth, cuts)},
 			layer: hostssh.LayerAuth, reason: hostssh.ReasonConnectionReset},
@@ -385,7 +386,7 @@ func TestContextEndsADial(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newServer(t, tt.script)
 			p := newPool(t, hostssh.Options{HandshakeTimeout: time.Hour})
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			err := p.Ping(ctx, s.target())
 			wantError(t, err, tt.layer, tt.reason)

@@ -475,12 +475,12 @@ func TestEndedContext(t *testing.T) {
 
 func TestKeepAliveEndsASilentConnection(t *testing.T) {
 	s := newServer(t, script{deaf: true})
-	p := newPool(t, hostssh.Options{KeepAliveInterval: 10 * time.Millisecond, KeepAliveMisses: 2})
+	p := newPool(t, hostssh.Options{KeepAliveInterval: 200 * time.Millisecond, KeepAliveMisses: 2}) // both start before that
 	procs := []*hostssh.Process{start(t, t.Context(), p, s.target()), start(t, t.Context(), p, s.target())}
 	for _, proc := range procs {
 		err := proc.Wait()
 		wantError(t, err, hostssh.LayerSession, hostssh.ReasonConnectionLost)
-		if !strings.Contains(err.Error(), "did not answer for 30ms") {
+		if !strings.Contains(err.Error(), "did not answer for 600ms") {
 			t.Errorf("%q does not say for how long", err)
 		}
 	}

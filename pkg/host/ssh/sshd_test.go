@@ -266,7 +266,7 @@ func TestSSHDCutConnection(t *testing.T) {
 
 func TestSSHDThatHangs(t *testing.T) {
 	s := opensshd.Start(t, opensshd.Options{})
-	p := newPool(t, hostssh.Options{KeepAliveInterval: 20 * time.Millisecond})
+	p := newPool(t, hostssh.Options{KeepAliveInterval: 250 * time.Millisecond})
 	proc := start(t, testContext(t), p, sshdTarget(s))
 	alive(t, proc)
 	must(t, s.Signal(syscall.SIGSTOP))

@@ -267,8 +267,8 @@ func (c *connection) session(ctx context.Context, ch ssh.Channel, reqs <-chan *s
 			if r.Type == "exec" && ssh.Unmarshal(r.Payload, &payload) != nil {
 				break
 			}
+			f := c.Fault() // whoever knows of the command may change it
 			c.OnCommand(payload.Text)
-			f := c.Fault()
 			if !f.MatchesExec(payload.Text) {
 				f = fault.Fault{}
 			}
