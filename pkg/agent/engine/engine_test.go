@@ -1014,6 +1014,38 @@ func TestStopWaitsForProcesses(t *testing.T) {
 	}
 }
 
+// TestServiceThatIsStuck: a service that neither stops nor can be terminated is named, with what its process is and what can be done.
+func TestServiceThatIsStuck(t *testing.T) {
+	const refuses = ", and Windows refuses to stop it: it cannot accept control messages at this time; restart the host"
+	for name, tt := range map[string]struct {
+		state ServiceState
+		pid   int
+		says  string
+	}{
+		"it starts for ever":          {ServiceStartPending, 77, `service kubelet stays StartPending and its process 77 (C:\k\kubelet.exe) does not end` + refuses},
+		"it starts without a process": {ServiceStartPending, 0, "service kubelet stays StartPending although it has no process any more" + refuses},
+		"it stops for ever":           {ServiceStopPending, 77, `service kubelet stays StopPending and its process 77 (C:\k\kubelet.exe) does not end: restart the host`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, _ := bundles(t)
+			f := usedHost(t, first)
+			converge(t, f, first)
+			s := f.services["kubelet"]
+			s.stuck, s.state, s.pid = true, tt.state, tt.pid
+			f.services["kubelet"] = s
+			second := first
+			second.Document.Files = slices.Clone(first.Document.Files)
+			second.Document.Files[1] = program(`C:\k\kubelet.exe`, "2", restarts("kubelet"))
+			send(t, f, second)
+			f.files[fold(api.PayloadPath(second.Document.Files[1].Digest))] = fakeFile{Content: `C:\k\kubelet.exe2`}
+			r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: second})
+			if r.Outcome != api.OutcomeFailed || !strings.Contains(r.Error, tt.says) {
+				t.Errorf("got %+v, want %q", r, tt.says)
+			}
+		})
+	}
+}
+
 // TestStartThatIsNotReported: a program that Windows gives up, because it is slow at first, is started again.
 func TestStartThatIsNotReported(t *testing.T) {
 	for slow, says := range map[int]string{

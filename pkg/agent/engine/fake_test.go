@@ -46,6 +46,8 @@ type fakeService struct {
 	slow int
 	// lingers is for how many polls its process continues after it has stopped.
 	lingers int
+	// stuck: it starts for ever, refuses to be stopped, and its process cannot be terminated.
+	stuck bool
 }
 
 // fake is a host in memory. It is stricter than Windows where that finds mistakes:
@@ -209,6 +211,7 @@ func (f *fake) sleep(ctx context.Context, d time.Duration) error {
 	f.clock = f.clock.Add(d)
 	for name, s := range f.services {
 		switch {
+		case s.stuck:
 		case s.state == ServiceStartPending:
 			s.state = ServiceRunning
 			if name == "overlay" {
@@ -604,7 +607,7 @@ func (f *fake) KillProcess(p Process) error {
 	return f.call("KillProcess "+p.Path, true, func() error {
 		f.strays = slices.DeleteFunc(f.strays, func(o Process) bool { return o == p })
 		for name, s := range f.services {
-			if s.pid == p.PID {
+			if s.pid == p.PID && !s.stuck {
 				s.failed = s.state != ServiceStopped
 				s.state, s.pid, s.lingers = ServiceStopped, 0, 0
 				f.services[name] = s

@@ -85,7 +85,7 @@ func (a *application) end(ctx context.Context, name string, request bool) error 
 		}
 		if !a.now().Before(deadline) {
 			if killed {
-				return errors.Join(fmt.Errorf("service %s is %s and its process does not end", name, s.State), refused)
+				return stuckError(name, s.State, known, refused)
 			}
 			a.emit(api.Event{Item: "Service " + name, State: api.EventNote, Message: fmt.Sprintf("did not stop within %s: its process is terminated", a.deadlines.Stop)})
 			if err := a.kill(known); err != nil {
@@ -97,6 +97,18 @@ func (a *application) end(ctx context.Context, name string, request bool) error 
 			return fmt.Errorf("wait for service %s to stop: %w", name, err)
 		}
 	}
+}
+
+// stuckError says what keeps a service from being stopped when its processes were terminated. Refused is why it could not be asked to stop; nil: it was asked.
+func stuckError(name string, state ServiceState, left []Process, refused error) error {
+	because := "although it has no process any more"
+	if len(left) > 0 {
+		because = fmt.Sprintf("and its process %d (%s) does not end", left[0].PID, left[0].Path)
+	}
+	if refused != nil {
+		return fmt.Errorf("service %s stays %s %s, and Windows refuses to stop it: %w; restart the host", name, state, because, refused)
+	}
+	return fmt.Errorf("service %s stays %s %s: restart the host", name, state, because)
 }
 
 func (a *application) removeService(ctx context.Context, name string) error {
