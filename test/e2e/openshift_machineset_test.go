@@ -60,6 +60,17 @@ func (m *ocpMachines) create(t *testing.T, replicas int32) {
 	m.openShiftSite.create(t, set)
 }
 
+// waitLinked waits until the Node of a host that is a Machine says of which one.
+func (h *siteHost) waitLinked(t *testing.T) {
+	t.Helper()
+	eventually(t, h.name+": its Machine is linked to its Node", func() error {
+		if annotations := h.node(t, h.get(t).Status.Node.Name).Annotations; annotations[openshift.MachineAnnotation] == "" {
+			return fmt.Errorf("it has annotations %v", annotations)
+		}
+		return nil
+	})
+}
+
 // openShiftMachines scales a MachineSet from nothing, has all hosts get another key, has a Machine be replaced by a person and another
 // one by a MachineHealthCheck, has the autoscaler add one and remove one, and scales it to nothing. entry is a host that has the key as well.
 func openShiftMachines(t *testing.T, o *openShiftSite, p ocpPlatform, entry *siteHost) {
@@ -75,9 +86,7 @@ func openShiftMachines(t *testing.T, o *openShiftSite, p ocpPlatform, entry *sit
 	entry.mustHaveRoutes(t) // by its Node, to which the cloud has written which virtual machine it is
 	entry.waitReady(t)
 
-	eventually(t, "its Machine is linked to its Node", func() error {
-		return mustHave(first.node(t, first.get(t).Status.Node.Name).Annotations[openshift.MachineAnnotation], "/")
-	})
+	first.waitLinked(t)
 	mustStay, machines := undisturbed(t, first.subject(), entry.subject()), m.uids(t)
 	former := o.signer
 	current := o.rotateClusterKey(t)

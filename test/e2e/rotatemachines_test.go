@@ -25,7 +25,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
-	"github.com/openshift/windows-instance-api/test/openshift"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/opensshd"
@@ -51,13 +50,10 @@ func newRotatedFleet(t *testing.T) (f *rotatedFleet, pem []byte) {
 		if i == late {
 			continue
 		}
-		node := h.waitReady(t).Status.Node.Name
-		eventually(t, h.name+": its Machine is linked to its Node", func() error {
-			if annotations := h.node(t, node).Annotations; ofMachine(i) && annotations[openshift.MachineAnnotation] == "" {
-				return fmt.Errorf("it has annotations %v", annotations)
-			}
-			return nil
-		})
+		h.waitReady(t)
+		if ofMachine(i) {
+			h.waitLinked(t)
+		}
 	}
 	eventually(t, "there is a copy of the key", func() error {
 		secret, err := f.Kube.CoreV1().Secrets(system.Namespace).Get(t.Context(), host.KeptSecret, metav1.GetOptions{})

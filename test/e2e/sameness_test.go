@@ -96,8 +96,7 @@ func configureAddressChanged(t *testing.T, s *site) {
 	h := s.readyHost(t, namespace, "cfg-moved", winhost.Options{})
 	other := s.newHost(t, namespace, "cfg-moved-other", winhost.Options{})
 	subject := h.subject()
-	subject.waitWritten(t)
-	calm := subject.describe(t)
+	calm := subject.describeWritten(t)
 	before := h.get(t)
 
 	h.moveTo(t, other.host.Address(), int32(other.host.Port()))
@@ -147,8 +146,7 @@ func configureRenamed(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-renamed")
 	h := s.readyHost(t, namespace, "cfg-renamed", winhost.Options{})
 	first, before := h.get(t), h.subject()
-	before.waitWritten(t)
-	facts := before.describe(t)
+	facts := before.describeWritten(t)
 	port := h.secondAddress(t, "127.9.1.2")
 	for _, to := range []struct {
 		name, address string
@@ -185,8 +183,7 @@ func configureRestored(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-restored")
 	h := s.readyHost(t, namespace, "cfg-restored", winhost.Options{})
 	subject := h.subject()
-	subject.waitWritten(t)
-	before := subject.describe(t)
+	before := subject.describeWritten(t)
 	saved := h.get(t)
 	h.patch(t, `{"spec":{"paused":true}}`)
 	h.remove(t)

@@ -61,10 +61,16 @@ func undisturbed(t *testing.T, subjects ...subject) *calm {
 	t.Helper()
 	c := &calm{subjects: subjects}
 	for _, s := range subjects {
-		s.waitWritten(t)
-		c.before = append(c.before, s.describe(t))
+		c.before = append(c.before, s.describeWritten(t))
 	}
 	return c
+}
+
+// describeWritten is describe as soon as the Node has what our controller writes to it.
+func (s *subject) describeWritten(t *testing.T) map[string]string {
+	t.Helper()
+	s.waitWritten(t)
+	return s.describe(t)
 }
 
 // waitWritten waits until the Node of a host that is configured has what our controller writes to it: that comes a moment after the

@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,3 +66,42 @@ type wrongInputError struct{}
 
 func (wrongInputError) Error() string        { return "the Secret is damaged: correct it" }
 func (wrongInputError) Is(target error) bool { return target == document.ErrInputs }
+
+// TestWithoutWhatCannotBeRead: a host that had no configuration has nothing of what cannot be read that it could keep, also when a probe finds what the
+// operation has given it so far. One whose first configuration had everything may have it.
+func TestWithoutWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	const found = "found by a probe"
+	for name, tt := range map[string]struct {
+		had             string
+		before, applied bool // whether something cannot be read
+		want            []string
+	}{
+		"from the begin":         {before: true, applied: true, want: []string{""}},
+		"repaired meanwhile":     {before: true, want: []string{"", found}},
+		"broken meanwhile":       {applied: true, want: []string{"", found}},
+		"nothing":                {want: []string{"", found}},
+		"a configuration before": {had: "old", before: true, applied: true, want: []string{"old", found}},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation(), withoutNode, func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = tt.had }))
+			c := f.configure()
+			c.without = tt.before
+			f.registers()
+			registers := f.host.onApplied
+			f.host.onApplied = func(revision string) {
+				registers(revision)
+				f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = found })
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.without = tt.applied
+			}
+			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || f.get().Status.CurrentRevision != found {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			if got := slices.Compact(c.had); !slices.Equal(got, tt.want) {
+				t.Errorf("its configuration was that of a host with the revisions %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -110,8 +110,6 @@ func TestBastionSecondAddress(t *testing.T) {
 
 func TestBastionLayers(t *testing.T) {
 	quick := hostssh.Options{HandshakeTimeout: 300 * time.Millisecond, DialTimeout: 300 * time.Millisecond}
-	// What comes before has that time, too.
-	unhurried := hostssh.Options{HandshakeTimeout: 3 * time.Second, DialTimeout: 3 * time.Second}
 	stranger, otherType := newSigner(t, ssh.KeyAlgoED25519), newSigner(t, ssh.KeyAlgoECDSA256)
 	refuses := func(reason ssh.RejectionReason, text string) script {
 		return script{onForward: func(<-chan struct{}) *refusal { return &refusal{reason: reason, text: text} }}

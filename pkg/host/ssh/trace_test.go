@@ -59,7 +59,7 @@ func TestTrace(t *testing.T) {
 		{name: "another key", change: func(t *hostssh.Target) { t.HostKeys = []ssh.PublicKey{stranger.PublicKey()} }, want: []string{"DNS", "Connect", "Handshake", "HostKey HostKeyChanged"}},
 		{name: "a key of another type", change: func(t *hostssh.Target) { t.HostKeys = []ssh.PublicKey{otherType.PublicKey()} }, want: []string{"DNS", "Connect", "Handshake", "HostKey HostKeyChanged"}},
 		{name: "refused key", script: script{refuseKeys: true}, want: []string{"DNS", "Connect", "Handshake", "HostKey", "Auth CredentialsRefused"}},
-		{name: "silent at login", script: script{wrap: after(writesBeforeAuth, silent)}, options: hostssh.Options{HandshakeTimeout: 3 * time.Second}, want: []string{"DNS", "Connect", "Handshake", "HostKey", "Auth TimedOut"}},
+		{name: "silent at login", script: script{wrap: after(writesBeforeAuth, silent)}, options: unhurried, want: []string{"DNS", "Connect", "Handshake", "HostKey", "Auth TimedOut"}},
 		{name: "no session", script: script{maxSessions: -1}, want: []string{"DNS", "Connect", "Handshake", "HostKey", "Auth", "Session SessionRefused"}},
 	}
 	for _, tt := range tests {
